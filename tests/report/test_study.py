@@ -11,8 +11,7 @@ import pytest
 from tests.report.study_rows import row, runs
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.job import study
-from pivotal.jobs.study.recipe import parse_recipe, read_recipe
+from pivotal.jobs.study.recipe import read_recipe
 from pivotal.records.serial import encode
 from pivotal.records.study import StudyRecord
 from pivotal.report.study import StudyFolder, write_study
@@ -80,19 +79,3 @@ def test_no_torch_is_needed(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(folder / "report.html")
-
-
-@pytest.mark.slow
-def test_a_study_that_ran(tmp_path: Path) -> None:
-    recipe = parse_recipe(
-        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, refit: 10, test: 81, ablation: true}\n"
-        "grid: {model: [planted]}\ntable: {kind: units}"
-    )
-    done = study(recipe, out=tmp_path / "toy")
-    assert not done.failed
-    found = StudyFolder.open(tmp_path / "toy")
-    assert found.rows == done.rows
-    said = found.tables("md")
-    assert (
-        "**planted: 2 runs**" in said and said.count("| 100% | yes |") == 3
-    )  # the planted units, which act alone

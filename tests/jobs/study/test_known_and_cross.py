@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from small_study import Said, lasting, tiny
 
-from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
@@ -46,41 +45,6 @@ def test_every_intervention_is_asked_the_other_phenomena(rows: dict[str, StudyRo
     # The sentences are the same, and labels do not enter the flips.
     assert scores["chance"].flipped == pytest.approx(rows["planted"].accuracy, abs=0.15)
     assert judged.verdict in ("nudge", "no evidence") and "random sets" in (*judged.failed, *judged.missing)
-
-
-def test_joint_questions_and_tables_are_read_as_their_own_cells_say(
-    atlas_recipe: Recipe, tmp_path: Path
-) -> None:
-    """Only the joint question maps labels, and only the table has columns."""
-    renamed = Path(cells_of(atlas_recipe)[1].question.phenomenon)
-    (tmp_path / "table.tsv").write_text(
-        "sentence\tfits\tdoes not\n" + "".join(f"The noun0a{s} \tverb0a\tverb0as\n" for s in ("", "s"))
-    )
-    recipe = parse_recipe(
-        f"""
-        name: joint
-        resources: {{cpus: 1}}
-        defaults: {{model: planted, search: attribution, max_units: 2, test: 0.4, controls: 0, cross: true}}
-        grid:
-          question:
-            - {{label: planted, phenomenon: planted}}
-            - {{label: both, phenomenon: planted + {renamed}, labels: "one=singular,many=plural"}}
-            - {{label: table, phenomenon: {tmp_path}/table.tsv, columns: "prefix=sentence,good=fits,bad=does not"}}
-        """,
-        "joint.yaml",
-    )
-    rows = {row.name: row for row in study(recipe, out=tmp_path / "joint", only="*[!e]").rows}
-    crossed = {
-        name: [score.phenomenon for score in row.judged.cross] for name, row in rows.items() if row.judged
-    }
-    assert crossed == {"planted": ["planted + renamed", "table"], "both": ["table"]}
-
-
-def test_nothing_is_run_twice(atlas_recipe: Recipe, atlas: Studied) -> None:
-    said = Said()
-    again = study(atlas_recipe, out=atlas.folder, watch=said)
-    assert said.cells == []
-    assert again.rows == atlas.rows and not again.failed
 
 
 FEWER = [("controls: 3, ", "controls: 1, "), ("    - {label: chance, ", "    # - {label: chance, ")]

@@ -14,17 +14,9 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.merge import merge
-from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import encode, replace
 from pivotal.records.study import FAILED, StudyRow, read_results
-
-KNOWN = """\
-name: known
-resources: {cpus: 1}
-defaults: {model: planted, steps: every, search: attribution, max_units: 2, evidence: none, controls: 0, known: true}
-grid: {phenomenon: [planted, continent]}
-"""
 
 
 def rows_in(folder: Path) -> tuple[StudyRow, ...]:
@@ -138,15 +130,6 @@ def test_a_run_that_was_begun_here_keeps_its_folder(
     assert rows[0].folder == f"{row.folder}-2" and (begun / "run.json").is_file()
     assert RunFolder.open(out / str(rows[0].folder)).finished
     assert {one.folder for one in dry_run(tiny(), out=out).rows.values()} == {one.folder for one in rows}
-
-
-def test_what_a_model_does_not_know_is_taken_too(tmp_path: Path) -> None:
-    recipe = parse_recipe(KNOWN, "known.yaml")
-    for cell in ("planted", "continent"):
-        study(recipe, out=tmp_path / cell, only=cell)
-    done = merge(recipe, [tmp_path / "planted", tmp_path / "continent"], out=tmp_path / "whole")
-    assert [row.status for row in done.rows] == ["done", "unknown"] and done.finished == 2
-    assert not dry_run(recipe, out=tmp_path / "whole").batches
 
 
 def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:

@@ -157,32 +157,27 @@ LAUGHS = "\n".join(f"  a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]" for i 
 AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}}]" for i in range(26))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            f"name: x\ngrid:\n{AXES}\n",
-            r"line 2, column 1: a study has at most 10,000 cells, but these are 67,108,864",
-        ),
-        (
-            f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
-            r"1,000,000 values, but this has more",
-        ),
-        (f"name: {'[' * 5000}{']' * 5000}", "nested too deeply"),
-        (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),
-        (f"name: x\nruns: {'9' * 5000}", "a value cannot be read"),
-        (
-            GOOD.replace("runs: 2", "runs: 9223372036854775808"),
-            r"at most 10,000 runs, but runs is 9,223,372,036,",
-        ),
-        (
-            GOOD.replace("runs: 4", "runs: 9223372036854775808"),
-            r"at most 10,000 runs, but runs is 9,223,372,036,",
-        ),
-    ],
-    ids=["a large grid", "aliases of aliases", "deep", "rather deep", "digits", "runs", "runs of a cell"],
-)
-def test_a_recipe_that_asks_for_too_much_is_refused_at_once(text: str, said: str) -> None:
+MUCH = {
+    "a large grid": (
+        f"name: x\ngrid:\n{AXES}\n",
+        r"line 2, column 1: a study has at most 10,000 cells, but these are 67,",
+    ),
+    "aliases of aliases": (
+        f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
+        r"1,000,000 values, but this has more",
+    ),
+    "deep": (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),
+    "digits": (f"name: x\nruns: {'9' * 5000}", "a value cannot be read"),
+    "runs": (
+        GOOD.replace("runs: 4", "runs: 9223372036854775808"),
+        r"at most 10,000 runs, but runs is 9,223,372,036,",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MUCH)
+def test_a_recipe_that_asks_for_too_much_is_refused_at_once(kind: str) -> None:
+    text, said = MUCH[kind]
     with pytest.raises(PivotalError, match=said):
         cells(text)
 
@@ -208,3 +203,15 @@ def test_the_atlas_asks_every_bundled_phenomenon_and_the_larger_one_asks_more() 
     atlas, larger = cells_of(read_recipe("atlas")), cells_of(read_recipe("atlas-blimp"))
     assert {cell.question.phenomenon for cell in atlas} == set(bundled())
     assert {cell.key for cell in atlas} < {cell.key for cell in larger}
+
+
+def test_other_phenomena_are_asked_as_their_own_cells_say() -> None:
+    first, *_ = cells(
+        "name: x\ndefaults: {model: planted, cross: true}\n"
+        "grid: {q: [{phenomenon: planted}, {phenomenon: a + b, labels: c=d}, {phenomenon: t.tsv, columns: good=e}]}"
+    )
+    assert [(one.phenomenon, one.labels, one.columns) for one in first.others or ()] == [
+        ("planted", "", ""),
+        ("a + b", "c=d", ""),
+        ("t.tsv", "", "good=e"),
+    ]
