@@ -25,6 +25,7 @@ from pivotal.records.serial import replace
 from pivotal.records.summary import (
     Control,
     Example,
+    Overlap,
     PairCounts,
     Rejections,
     RunScores,
@@ -89,7 +90,8 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
     return Summary(
         model="m", phenomenon="number", steps="every", values="unbounded", labels=("one", "many"), all_units=100,
         flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3, median=0,
-        best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, pairs=PairCounts(train=3000, test=800),
+        best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, labelled=800,
+        pairs=PairCounts(train=3000, test=800), overlap=Overlap(prefix=0.0, cue=1.0, words=1.0),
         rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
         prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one"), runs=(run,),
         evidence=collected or evidence(), unseen_words=UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),

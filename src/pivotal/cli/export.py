@@ -86,9 +86,10 @@ def problems(saved: Saved, question: Question, lm: LanguageModel) -> tuple[Probl
 
     pairs = question.load_pairs()
     train, test = saved.divided(question, pairs, "Run again.", as_read(question, lm, pairs))
-    sites = ",".join(dict.fromkeys(unit.site for unit in saved.intervention.units))
     lm = lm.in_bases(saved.intervention.bases)  # the basis of the intervention, not a new fit
-    some = Problem(lm, train[:: max(1, len(train) // _PAIRS)], sites=sites, steps=question.steps)
+    some = Problem(
+        lm, train[:: max(1, len(train) // _PAIRS)], sites=saved.intervention.sites, steps=question.steps
+    )
     return some, some.on(test)
 
 

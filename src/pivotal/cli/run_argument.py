@@ -71,7 +71,7 @@ class Saved:
         if self.folder is not None:
             asked = Question.of(self.folder.settings)
         else:
-            sites = ",".join(dict.fromkeys(unit.site for unit in i.units)) if i.bases else "all"
+            sites = i.sites if i.bases else "all"
             asked = Question(
                 model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with, sites=sites
             )

@@ -70,7 +70,7 @@ def certify(
     check_question(intervention, train)
     train.check_whole_bases()
     with reporting(progress) as report:
-        work = _Examination(train, terms or Terms(), test, effort or Effort(), seed, report)
+        work = _Certifier(train, terms or Terms(), test, effort or Effort(), seed, report)
         return work.examine(intervention)
 
 
@@ -82,7 +82,7 @@ class _Scored:
     flips: np.ndarray
 
 
-class _Examination:
+class _Certifier:
     def __init__(
         self,
         train: Problem,

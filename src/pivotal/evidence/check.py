@@ -15,7 +15,7 @@ from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, pref
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
 from pivotal.problem.batch import Batch
-from pivotal.problem.counterfactuals import unusable
+from pivotal.problem.counterfactuals import match
 from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of
@@ -113,7 +113,7 @@ def _with_held_out(
 def _exchange(problem: Problem) -> Exchangeable:
     """The pairs that --values interchange can use, and why it cannot use the others."""
     whole = problem.whole
-    reasons = unusable(whole.model, whole.pairs.pairs, whole.direction)
+    reasons = match(whole.model, whole.pairs.pairs, whole.examples.asked, whole.direction).reasons
     return Exchangeable(
         pairs=len(whole), usable=len(whole) - reasons.total(), reasons=dict(reasons.most_common())
     )

@@ -66,12 +66,11 @@ def interchange(examination: Examination) -> Interchange | None:
     """Set the units, pair by pair, to what they are in the counterfactual prefix. None if no pair has a counterfactual
     prefix of the label to flip to that differs from its own prefix and that the model can read."""
     part, intervention = examination.problem.sample(_EXCHANGED), examination.intervention
-    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
     try:
         matched = part.examples.matched(part.model, part.steps)
     except PivotalError:  # none of them can be asked
         return None
-    asked = Problem(part.model, matched, sites=sites, steps=part.steps, values="interchange")
+    asked = Problem(part.model, matched, sites=intervention.sites, steps=part.steps, values="interchange")
     mask, values = dense(intervention, asked.space, asked.model.device)
     outcome = asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
     few, whole = outcome.flipped().cpu().numpy()

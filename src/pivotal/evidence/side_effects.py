@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -75,20 +75,18 @@ def effect_on(
     model: LanguageModel,
     pairs: PairSet | Examples,
     *,
-    labels: Mapping[str, str] | None = None,
     most: int = PAIRS,
 ) -> Effect:
     """Ask another phenomenon with the intervention applied, towards each of its directions. At most `most` pairs are
     asked; `pairs` may be prepared for the intervention's steps already.
 
-    `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
-    labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
+    If the labels of the pairs are the directions of the intervention, the phenomenon is related: each preference is
+    also edited towards the other word.
     """
     model = model.in_bases(intervention.bases)
-    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
     if isinstance(pairs, PairSet):
         pairs = prepared(model, pairs, intervention.steps, most)
-    problem = Problem(model, pairs, sites=sites, steps=intervention.steps)
+    problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
     share = shares_of(problem.prefix_ids)
     expected = _expected(problem)
@@ -98,28 +96,18 @@ def effect_on(
         preferred = np.where(log_ratio > 0, 1 - problem.direction, problem.direction)
         after[direction] = share(preferred == expected)
     flipped = None
-    to = _directions(intervention, problem.labels, labels)
-    if to is not None:
-        # Each preference is edited towards the direction that its target label maps to.
-        flipped = share(problem.edited_towards(to).run(mask, values).flipped()[0].cpu().numpy())
+    if related := sorted(problem.labels) == sorted(intervention.directions):
+        # Each preference is edited in the direction of its target label.
+        towards = problem.edited_towards([intervention.direction(label) for label in problem.labels])
+        flipped = share(towards.run(mask, values).flipped()[0].cpu().numpy())
     return Effect(
         phenomenon=problem.pairs.name,
         pairs=len(problem),
-        related=to is not None,
+        related=related,
         flipped=flipped,
         untouched=share((1 - problem.direction) == expected),
         edited=after,
     )
-
-
-def _directions(
-    intervention: Intervention, labels: tuple[str, str], given: Mapping[str, str] | None
-) -> list[int] | None:
-    """For each label, the index of the direction that it maps to; None if the labels do not map to both directions."""
-    names = [(given or {}).get(label, label) for label in labels]
-    if sorted(names) != sorted(intervention.directions):
-        return None
-    return [intervention.direction(name) for name in names]
 
 
 def _expected(problem: Problem) -> np.ndarray:
@@ -153,7 +141,7 @@ def text_cost(
         return None
     middle = [len(tokens) // 2 for tokens in ids]
     tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)
-    space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+    space = model.unit_space(intervention.sites)
     mask, values = dense(intervention, space, model.device)
     runs = 1 + len(intervention.directions)
     # One run per direction. The tree has one direction, so each run repeats its values in all directions.

@@ -201,7 +201,7 @@ class _Recorder:
         counterfactuals: Counterfactuals | None = None,
     ) -> None:
         """`tree` gives the edited nodes and their directions. With `counterfactuals` they take the states there."""
-        space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+        space = model.unit_space(intervention.sites)
         mask, values = dense(intervention, space, model.device)
         self._sources = None if counterfactuals is None else counterfactuals.sources(model, space, tree)
         self._edit = MaskedEdit(

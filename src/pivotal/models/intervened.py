@@ -140,8 +140,9 @@ class IntervenedModel:
         if self.intervention is None:
             return Applied()
         # Only the sites with units in the intervention: a model can skip what comes before the first of them.
-        sites = ",".join(dict.fromkeys(unit.site for unit in self.intervention.units))
-        edit = MaskedEdit.of(self.intervention, self._model().unit_space(sites), self.model.device)
+        edit = MaskedEdit.of(
+            self.intervention, self._model().unit_space(self.intervention.sites), self.model.device
+        )
         return Applied(edit, self.intervention.steps, self.direction, cue)
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:

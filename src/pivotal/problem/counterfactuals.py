@@ -81,18 +81,6 @@ def match(
     return Matches(chosen, sources, Counterfactuals(tree), reasons)
 
 
-def unusable(model: LanguageModel, pairs: Sequence[MinimalPair], direction: np.ndarray) -> Counter[str]:
-    """The number of pairs that cannot be matched, by reason."""
-    encodings: dict[str, Encoding] = {}
-    reasons = Counter[str]()
-    for pair, to in zip(pairs, direction.tolist(), strict=True):
-        try:
-            _encoded(model, pair, to, encodings)
-        except PivotalError as error:
-            reasons[str(error)] += 1
-    return reasons
-
-
 def _encoded(
     model: LanguageModel, pair: MinimalPair, to: int, encodings: dict[str, Encoding]
 ) -> tuple[Encoding, Encoding]:

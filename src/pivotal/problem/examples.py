@@ -120,7 +120,8 @@ class Examples:
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
         """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""
-        asked, kept, rejected = _asked(model, pairs, steps)
+        asked, kept, rejected = _tokenised(model, pairs, steps)
+        _check_some(asked, model, pairs, rejected, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
@@ -291,15 +292,6 @@ def askable(model: LanguageModel, pairs: PairSet, steps: Steps) -> tuple[PairSet
     """The pairs that the model can be asked, without running it, and the counts of the others."""
     _, kept, rejected = _tokenised(model, pairs, steps)
     return replace(pairs, pairs=tuple(kept)), rejected
-
-
-def _asked(
-    model: LanguageModel, pairs: PairSet, steps: Steps
-) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
-    """The pairs that the model can be asked, of which there must be some."""
-    asked, kept, rejected = _tokenised(model, pairs, steps)
-    _check_some(asked, model, pairs, rejected, steps)
-    return asked, kept, rejected
 
 
 def _tokenised(

@@ -133,6 +133,11 @@ class Intervention:
     def __len__(self) -> int:
         return len(self.units)
 
+    @property
+    def sites(self) -> str:
+        """The sites of its units, separated by commas."""
+        return ",".join(dict.fromkeys(unit.site for unit in self.units))
+
     def __repr__(self) -> str:
         listed = ", ".join(map(str, self.units[:_LISTED])) + (", …" if len(self) > _LISTED else "")
         units = "1 unit" if len(self) == 1 else f"{len(self):,} units"

@@ -66,8 +66,7 @@ def score(live: LiveIntervention, asked: Paste) -> dict[str, Any]:
     intervention = live.edited(asked.units)
     if not intervention.active.any():
         raise PivotalError("At least one unit must be set, but none is. Tick a unit or add one.")
-    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-    problem = Problem(live.model, pairs, sites=sites, steps=intervention.steps)
+    problem = Problem(live.model, pairs, sites=intervention.sites, steps=intervention.steps)
     outcome = problem.run_intervention(intervention)
     flipped = outcome.flipped()[0].cpu().numpy()
     before, after = (-problem.clean_log_ratio).tolist(), (-outcome.log_ratio[0]).tolist()
