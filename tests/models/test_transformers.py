@@ -14,9 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.models import load_model
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.tensors import checksum
-from pivotal.models.transformers.gguf import share_of_whole_words
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -223,28 +221,6 @@ def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None
     assert len({lm.fingerprint() for lm in (with_bos, off, on)}) == 3
 
 
-def test_a_tokenizer_that_lost_its_merges_is_told_from_one_that_has_them() -> None:
-    """As transformers 5.17 makes one of Gemma's GGUF file: it knows all words and reads them letter by letter."""
-    from tokenizers import Tokenizer, decoders, models, normalizers
-    from transformers import PreTrainedTokenizerFast
-
-    words = ["\u2581doctor", "\u2581cars", "\u2581runs", "\u2581The", "The"]
-    merges, pieces = [], ["<unk>", *sorted({letter for word in words for letter in word})]
-    for word in words:
-        for end in range(2, len(word) + 1):
-            if word[:end] not in pieces:
-                pieces.append(word[:end])
-                merges.append((word[: end - 1], word[end - 1]))
-    vocabulary = {piece: i for i, piece in enumerate(pieces)}
-    shares = []
-    for known in (merges, []):
-        made = Tokenizer(models.BPE(vocabulary, known, unk_token="<unk>"))
-        made.normalizer = normalizers.Replace(" ", "\u2581")
-        made.decoder = decoders.Metaspace(prepend_scheme="never")
-        shares.append(share_of_whole_words(PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")))
-    assert shares[0] > 0.5 > shares[1]
-
-
 # -- where models come from -----------------------------------------------------------------------------------------
 
 
@@ -331,13 +307,3 @@ def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -
         found.append((logits.grad, values.grad))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_a_token_for_unknown_words_that_is_unknown_is_refused() -> None:
-    """transformers itself would look for it without end."""
-    broken = tokenizer()
-    broken.unk_token = "nope"
-    with pytest.raises(
-        PivotalError, match=r"token for unknown words must be in its vocabulary, but 'nope' is not"
-    ):
-        Tokens(broken, len(broken))

@@ -113,22 +113,15 @@ def text_states(
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:
-    """Raise PivotalError if the folder holds something else, or a basis that must stay."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
+    """Raise PivotalError if the folder holds something else, or a basis that must stay. An old basis is removed."""
+    held = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if other := sorted(held - {BASIS, ARRAYS}):
         raise PivotalError(
-            f"A basis is written to a folder, but {folder} is a file. Name another with --out."
+            f"A basis needs a folder of its own, but {folder} holds {other[0]}. Name another folder with --out."
         )
-    ours = {BASIS, ARRAYS}
-    if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
+    if held and not overwrite:
         raise PivotalError(
-            f"A basis needs a folder of its own, but {folder} holds {foreign[0]}. Name another folder with --out."
+            f"{folder} holds a basis already. Replace it with --overwrite, or name another folder with --out."
         )
-    if any(folder.iterdir()):
-        if not overwrite:
-            raise PivotalError(
-                f"{folder} holds a basis already. Replace it with --overwrite, or name another folder with --out."
-            )
-        for name in ours:
-            (folder / name).unlink(missing_ok=True)
+    for name in held:
+        (folder / name).unlink()

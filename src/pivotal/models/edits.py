@@ -112,8 +112,8 @@ def touched(space: UnitSpace, mask: Float[Tensor, "*rows units"]) -> tuple[Site,
     """The sites where the mask is not zero, or the last site if there is none. A GPU has to wait for the answer."""
     used = (mask != 0).flatten(0, -2).any(0)
     sizes = [site.width for site in space.sites]
-    there = torch.stack([part.any() for part in used.split(sizes)]).tolist()
-    return tuple(site for site, on in zip(space.sites, there, strict=True) if on) or space.sites[-1:]
+    is_touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
+    return tuple(site for site, on in zip(space.sites, is_touched, strict=True) if on) or space.sites[-1:]
 
 
 def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:

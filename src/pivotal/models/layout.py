@@ -71,7 +71,7 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[TreePart]:
 
     With `shared`, a node on the paths to several ends counts once, as in a packed row.
     """
-    found, taken = [], np.zeros(len(tree.token), dtype=bool)
+    chosen, taken = [], np.zeros(len(tree.token), dtype=bool)
     ends: list[int] = []
     inside: set[int] = set()
     tokens = 0
@@ -86,14 +86,14 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[TreePart]:
         path = tree.path(end)
         new = sum(node not in inside for node in path) if shared else len(path)
         if ends and tokens + new > most:
-            found.append(close())
+            chosen.append(close())
             ends, inside, tokens = [], set(), 0
             new = len(path)
         ends.append(end)
         inside.update(path)
         tokens += new
-    found.append(close())
-    return found
+    chosen.append(close())
+    return chosen
 
 
 def packed(
@@ -183,8 +183,8 @@ def _spans(
     for value in np.unique(direction[direction >= 0]):
         where = np.flatnonzero(direction == value)
         start, stop = int(where[0]), int(where[-1]) + 1
-        there = torch.as_tensor(nodes[start:stop], device=device)
-        spans.append(Span(start, stop, int(value), int(repeated[where].sum()), there))
+        of_rows = torch.as_tensor(nodes[start:stop], device=device)
+        spans.append(Span(start, stop, int(value), int(repeated[where].sum()), of_rows))
     return tuple(spans)
 
 

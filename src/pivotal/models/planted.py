@@ -90,10 +90,6 @@ def plant(
     )
 
 
-_DIGITS = 20
-"""More digits than a seed may have; Python refuses to read thousands of them."""
-
-
 class PlantedSource(ModelSource):
     """`planted`, or `planted:SEED`."""
 
@@ -112,7 +108,9 @@ class PlantedSource(ModelSource):
         name, _, seed = spec.partition(":")
         if name != "planted" or (seed and not seed.isdecimal()):
             return None
-        number = int(seed[:_DIGITS] or 0)
+        number = int(
+            seed[:20] or 0
+        )  # more digits than a seed may have; Python refuses to read thousands of them
         check_seed(number, "SEED in planted:SEED")
         return plant(
             number,

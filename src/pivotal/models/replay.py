@@ -120,10 +120,10 @@ class Buffers(Generic[T]):
 
 
 def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:
-    found: dict[torch.dtype, list[Tensor]] = {}
+    by_dtype: dict[torch.dtype, list[Tensor]] = {}
     for tensor in tensors_of(data):
-        found.setdefault(tensor.dtype, []).append(tensor)
-    return found
+        by_dtype.setdefault(tensor.dtype, []).append(tensor)
+    return by_dtype
 
 
 def _rest(size: int) -> int:
@@ -161,8 +161,8 @@ class Replay:
                 with _on_side_stream():
                     self._returned = function()
                 self._warm = True
-        found: T = self._returned
-        return found
+        returned: T = self._returned
+        return returned
 
 
 @cache
@@ -262,8 +262,8 @@ class Shape:
 
     def pad(self, tree: PrefixTree) -> Padded:
         """The tree with as many dummy nodes as the shape needs."""
-        there, nodes = _classes(tree), len(tree.token)
-        dummies = [kind for kind, wanted in self.nodes.items() for _ in range(wanted - there[kind])]
+        own, nodes = _classes(tree), len(tree.token)
+        dummies = [kind for kind, wanted in self.nodes.items() for _ in range(wanted - own[kind])]
         depth, live, edited, direction = (
             np.concatenate([own, np.array([kind[i] for kind in dummies], dtype=own.dtype)])
             for i, own in enumerate((tree.depth, tree.live, tree.edited, tree.direction))
@@ -283,20 +283,20 @@ class Shape:
     def _parents_of_dummies(self, parent: np.ndarray, depth: np.ndarray, live: np.ndarray) -> np.ndarray:
         """A parent for each dummy. `parent` are those of the tree's own nodes, which come before the dummies."""
         nodes = len(parent)
-        found = np.full(len(depth) - nodes, -1)
+        parents = np.full(len(depth) - nodes, -1)
         for deep in np.unique(depth[nodes:]).tolist():
             above = np.flatnonzero(depth == deep - 1)
             here = np.flatnonzero(depth[nodes:] == deep)
             # The parent of a frozen node is frozen.
-            found[here] = above[~live[above]][0] if not live[above].all() else above[0]
+            parents[here] = above[~live[above]][0] if not live[above].all() else above[0]
             here = here[live[nodes + here]]
             if not len(here):
                 continue
             used = np.unique(parent[live[:nodes] & (depth[:nodes] == deep)])
             unused = np.setdiff1d(above, used)[: self.parents.get(deep, 0) - len(used)]
-            found[here] = (used if len(used) else unused)[0]
-            found[here[: len(unused)]] = unused
-        return found
+            parents[here] = (used if len(used) else unused)[0]
+            parents[here[: len(unused)]] = unused
+        return parents
 
 
 def _classes(tree: PrefixTree) -> Counter[_Class]:

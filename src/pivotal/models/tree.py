@@ -95,11 +95,11 @@ class PrefixTree:
                 source = sources[example][position] if sources is not None and marked else -1
                 towards = direction if marked else -1
                 key = (node, token, towards, cue if marked and steps == "single" else -1, source)
-                found = nodes.get(key)
-                if found is None:
-                    found = nodes[key] = len(rows)
+                child = nodes.get(key)
+                if child is None:
+                    child = nodes[key] = len(rows)
                     rows.append((token, node, position + 1, towards, edited, live, source))
-                node = found
+                node = child
             leaf[example] = node
         of_token, parent, depth, of_direction, is_edited, is_live, of_source = map(
             np.array, zip(*rows, strict=True)
@@ -163,11 +163,11 @@ class PrefixTree:
 
     def path(self, node: int) -> list[int]:
         """The nodes on the path from the root to a node, including the node but not the root."""
-        found = []
+        path = []
         while node > 0:
-            found.append(node)
+            path.append(node)
             node = int(self.parent[node])
-        return found[::-1]
+        return path[::-1]
 
     def _depths(self) -> list[slice]:
         """The rows of each depth, from depth 1."""

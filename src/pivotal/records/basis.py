@@ -82,7 +82,7 @@ def read_bases(path: Path, cards: Mapping[str, BasisCard]) -> dict[str, StoredBa
     try:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())
-            found = {
+            bases = {
                 site: StoredBasis(card, {name: file.get_tensor(f"{site}/{name}") for name in here})
                 for site, card in cards.items()
                 for here in [[name for name in _ARRAYS if f"{site}/{name}" in names]]
@@ -96,30 +96,31 @@ def read_bases(path: Path, cards: Mapping[str, BasisCard]) -> dict[str, StoredBa
             f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
             "It may have been cut off when it was copied: copy it again."
         ) from None
-    for site, basis in found.items():
+    for site, basis in bases.items():
         _check(path, site, basis)
-    return found
+    return bases
 
 
 def _check(path: Path, site: str, basis: StoredBasis) -> None:
     """Raise PivotalError if the arrays do not fit together or do not fit the card."""
     arrays, card = basis.arrays, basis.card
-    wanted = {"encoder", "decoder", "bias"} | ({"threshold"} if card.activation == "jumprelu" else set())
-    if lacking := sorted(wanted - set(arrays)):
-        raise PivotalError(
-            f"{path} must hold the basis of {site}, but it has no {site}/{lacking[0]}. It belongs to another card."
-        )
-    held = card.coordinates if "units" not in arrays else len(arrays["units"])
-    width = arrays["encoder"].shape[0]
-    shapes = {"encoder": (width, held), "decoder": (held, width), "bias": (held,), "threshold": (held,)}
+    units = arrays.get("units")
+    held = card.coordinates if units is None else len(units)
+    width = arrays["encoder"].shape[0] if "encoder" in arrays else 0
+    shapes = {"encoder": (width, held), "decoder": (held, width), "bias": (held,)}
+    if card.activation == "jumprelu":
+        shapes["threshold"] = (held,)
     for name, shape in shapes.items():
-        if name in arrays and (arrays[name].shape != shape or not np.isfinite(arrays[name]).all()):
+        array = arrays.get(name)
+        if array is None or array.shape != shape or not np.isfinite(array).all():
+            given = "it has none" if array is None else f"its shape is {array.shape}"
             raise PivotalError(
-                f"{site}/{name} in {path} must hold finite numbers in the shape {shape}, but it does not (its shape is "
-                f"{arrays[name].shape}). It belongs to another card, or it is damaged."
+                f"{path} must hold {site}/{name}, finite numbers in the shape {shape}, but it does not ({given}). It "
+                "belongs to another card, or it is damaged."
             )
-    units = arrays.get("units", np.zeros(0, dtype=np.int64))
-    if units.ndim != 1 or units.dtype.kind not in "iu" or ((units < 0) | (units >= card.coordinates)).any():
+    if units is not None and (
+        units.ndim != 1 or units.dtype.kind not in "iu" or ((units < 0) | (units >= card.coordinates)).any()
+    ):
         raise PivotalError(
             f"{site}/units in {path} must be coordinates from 0 to {card.coordinates - 1}, but they are not."
         )

@@ -152,21 +152,21 @@ def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.M
     chosen: list[tuple[str, nn.Module, nn.Module, _Call]] = []
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
     for child in block.children():
-        found = [(child, m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
-        found.sort(key=lambda entry: entry[2].order)
+        projections = [(child, m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
+        projections.sort(key=lambda entry: entry[2].order)
         attends = "attention" in type(child).__name__.lower()
         if (
-            found
+            projections
             and child in log.calls
-            and (after := _mixed(child, log.calls[child], [m for _, m, _ in found]))
+            and (after := _mixed(child, log.calls[child], [m for _, m, _ in projections]))
         ):
             # The first projection after the mixing is the output projection of the attention. Any later one belongs to
             # a nested block, and is that of an MLP.
-            mixed = [entry for entry in found if entry[1] in after]
+            mixed = [entry for entry in projections if entry[1] in after]
             chosen += [("attn" if attends else "mixer", *place) for place in mixed[:1]]
             neurons += mixed[1:]
         elif not attends:
-            neurons += found
+            neurons += projections
     if neurons:
         widest = max(neurons, key=lambda entry: (entry[2].args[0].shape[-1], entry[2].order))
         chosen.append(("mlp", *widest))

@@ -19,7 +19,6 @@ import torch
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import library_errors, models_home, write_atomically
 from pivotal.models.transformers.loading import FATAL, NO_CODE, check_whole, quietly
-from pivotal.models.transformers.tokens import Tokens
 
 PACKAGED = {
     "smollm2-135m": (
@@ -160,7 +159,6 @@ def _convert(gguf: Path, folder: Path) -> None:
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
     tokenizer.add_bos_token = wants_bos(header, bool(tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
-    _check_tokenizer(gguf, converted_tokenizer(folder))
     with library_errors(folder / "model.safetensors"):
         save_file(untied(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})
     config = model.config
@@ -191,33 +189,6 @@ def converted_tokenizer(folder: Path) -> Any:
         if name.endswith("_token") and not isinstance(token, bool)
     }
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **special)
-
-
-def _check_tokenizer(gguf: Path, tokenizer: Any) -> None:
-    """Check the converted tokenizer, because some releases of transformers lose its merges."""
-    from transformers import __version__
-
-    if (whole := share_of_whole_words(tokenizer)) < 0.5:
-        raise PivotalError(
-            f"A word with a token of its own must be encoded as that token, but the tokenizer that transformers "
-            f"{__version__} makes from {gguf} does so for only {whole:.0%} of them. Use another release; 5.22 works."
-        )
-
-
-def share_of_whole_words(tokenizer: Any) -> float:
-    """The share of the words with a token of their own that are encoded as that token, of about 2,000 tokens; 1 if
-    there are no such words. A tokenizer that has lost its merges still has these tokens, but never uses them."""
-    vocabulary = Tokens(tokenizer, len(tokenizer))
-    sample = range(0, len(tokenizer), max(1, len(tokenizer) // 2000))
-    words = {i: text for i in sample if re.fullmatch(r" [A-Za-z]{3,}", text := vocabulary.word(i))}
-    return sum(_is_whole(vocabulary, i, text[1:]) for i, text in words.items()) / len(words) if words else 1.0
-
-
-def _is_whole(vocabulary: Tokens, token: int, word: str) -> bool:
-    try:
-        return vocabulary.tokens_of(word) == (token,)
-    except PivotalError:
-        return False
 
 
 # -- the header -----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Tokens(Vocabulary):
             )
         self.tokenizer = tokenizer
         self.size = vocabulary
-        self._unknown = _unknown_id(tokenizer)
+        self._unknown: int | None = tokenizer.unk_token_id
         self._anchor = self._ids(_BEFORE)
         self._ends: tuple[int, ...] | None = None
         self.priming = self._priming(priming)
@@ -136,18 +136,6 @@ class Tokens(Vocabulary):
         if any(not 0 <= i < self.size for i in ids):
             raise PivotalError(f"outside the model's {self.size} embeddings: {text}")
         return ids
-
-
-def _unknown_id(tokenizer: Any) -> int | None:
-    """The token for unknown words, if there is one."""
-    try:
-        found: int | None = tokenizer.unk_token_id
-    except RecursionError:  # transformers looks an unknown token up as the token for unknown words
-        raise PivotalError(
-            f"A tokenizer's token for unknown words must be in its vocabulary, but {tokenizer.unk_token!r} is not. "
-            "Take the tokenizer and the model from the same folder."
-        ) from None
-    return found
 
 
 def digest_of_words(tokenizer: Any) -> str:

@@ -93,16 +93,16 @@ class Trunk:
             _, cache = self.next_states(tokens[:, :2], None)
             cache.batch_repeat_interleave(2)
             for step in (2, 3):
-                found, cache = self.next_states(tokens[:, step : step + 1].repeat(2, 1), cache)
+                continued, cache = self.next_states(tokens[:, step : step + 1].repeat(2, 1), cache)
         except Exception:  # models keep what they have read in many ways
             return False
-        return self._close(found, whole)
+        return self._close(continued, whole)
 
-    def _close(self, found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> bool:
+    def _close(self, states: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> bool:
         """Whether states that were computed in two ways differ by no more than rounding. The shapes may broadcast."""
         if self._eps is None:
-            return float((found - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
-        return _difference(found, expected) <= _MARGIN * self.rounding
+            return float((states - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
+        return _difference(states, expected) <= _MARGIN * self.rounding
 
     @cached_property
     def _eps(self) -> float | None:
@@ -215,10 +215,10 @@ class Trunk:
 
         def agrees(how: str, sites: frozenset[str] = frozenset()) -> bool:
             try:
-                found = self._ends(self._probes, how, sites)
+                states = self._ends(self._probes, how, sites)
             except Exception:  # models fail in many ways on a mask that they do not support
                 return False
-            return self._close(found, expected)
+            return self._close(states, expected)
 
         self.packs = agrees("packed")
         self.caches = self.packs and agrees("cached")
@@ -251,8 +251,8 @@ class Trunk:
         else:
             layout = packed(tree, part, (), self._device, cached=how == "cached")
         past = None if layout.before is None else self.past(layout.before)
-        found = self.states(layout, past, _Nothing(sites), {})
-        return found[layout.live_rows.argsort()][torch.as_tensor(tree.live_row[tree.leaf])]
+        states = self.states(layout, past, _Nothing(sites), {})
+        return states[layout.live_rows.argsort()][torch.as_tensor(tree.live_row[tree.leaf])]
 
 
 class _Nothing:
@@ -267,9 +267,9 @@ class _Nothing:
         return h
 
 
-def _difference(found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> float:
+def _difference(states: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> float:
     """The largest relative difference of two states."""
-    norms = torch.linalg.vector_norm((found - expected).float(), dim=-1)
+    norms = torch.linalg.vector_norm((states - expected).float(), dim=-1)
     return float((norms / torch.linalg.vector_norm(expected.float(), dim=-1)).max())
 
 
