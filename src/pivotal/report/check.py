@@ -9,7 +9,7 @@ from pivotal.printing import chance, duration
 from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Share
 from pivotal.records.summary import told_reasons
-from pivotal.report.tables import Table, counted, interval, percent, shared_sentence
+from pivotal.report.tables import Table, counted, interval, percent, shared_sentence, table
 
 _WORDS = 12
 """The most divided words that are listed."""
@@ -39,14 +39,11 @@ def sentences(check: CheckReport) -> list[str]:
         )
     if check.overlap is not None:
         to_flip = " and ".join(f"{n:,} to “{label}”" for label, n in check.to_flip.items())
+        shares_words = check.overlap.words > 0 and check.split != "words"
+        cure = " --split words holds out words as well." if shares_words else ""
         said.append(
             f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "
-            f"flip: {to_flip}. {shared_sentence(check.overlap)}"
-            + (
-                " --split words holds out words as well."
-                if check.overlap.words > 0 and check.split != "words"
-                else ""
-            )
+            f"flip: {to_flip}. {shared_sentence(check.overlap)}{cure}"
         )
     if check.seconds is not None:
         said.append(
@@ -58,43 +55,30 @@ def sentences(check: CheckReport) -> list[str]:
 def rank_sentence(rank: float) -> str:
     """What a median rank of the preferred words says."""
     least = floor(rank)  # of two middle ranks, the first is at most this
-    among = (
-        "the model's most likely next word"
-        if least == 1
-        else f"among the model's {least:,} most likely next words"
-    )
-    return f"For at least half of the pairs, the preferred word is {among}."
+    most_likely = "most likely next word" if least == 1 else f"{least:,} most likely next words"
+    among = "the" if least == 1 else "among the"
+    return f"For at least half of the pairs, the preferred word is {among} model's {most_likely}."
 
 
 def tables(check: CheckReport) -> list[Table]:
     """Accuracy by label and by group, and the words of several tokens."""
-    found = []
-    if (known := check.knowledge) is not None:
-        rows = [
+    found, known = [], check.knowledge
+    if known is not None:
+        labels = [
             (label, f"{part.pairs:,}", *_share(part.accuracy), f"{part.preferred:,}")
             for label, part in known.by_label.items()
         ]
         columns = ("label", "expected in", "accuracy", "95% interval", "preferred in")
-        found.append(Table("By label", columns, tuple(rows), frozenset({1, 2, 3, 4})))
-        if len(known.by_group) > 1:
-            groups = [(group, f"{share.n:,}", *_share(share)) for group, share in known.by_group.items()]
-            found.append(
-                Table(
-                    "By group",
-                    ("group", "pairs", "accuracy", "95% interval"),
-                    tuple(groups),
-                    frozenset({1, 2, 3}),
-                )
-            )
+        found.append(table("By label", columns, labels))
+    if known is not None and len(known.by_group) > 1:
+        groups = [(group, f"{share.n:,}", *_share(share)) for group, share in known.by_group.items()]
+        found.append(table("By group", ("group", "pairs", "accuracy", "95% interval"), groups))
     if check.divided:
         words = [(word.word, "·".join(word.tokens), f"{word.pairs:,}") for word in check.divided[:_WORDS]]
         more = len(check.divided) - _WORDS
-        note = "They are compared at the first token where they differ." + (
-            f" And {more:,} more words." if more > 0 else ""
-        )
-        found.append(
-            Table("Words of several tokens", ("word", "tokens", "pairs"), tuple(words), frozenset({2}), note)
-        )
+        note = "They are compared at the first token where they differ."
+        note += f" And {more:,} more words." if more > 0 else ""
+        found.append(table("Words of several tokens", ("word", "tokens", "pairs"), words, text=2, note=note))
     return found
 
 
@@ -102,22 +86,11 @@ def overview(checks: Sequence[CheckReport]) -> Table:
     """The questions that can be asked, one row each."""
     rows = []
     for check in checks:
-        if (known := check.knowledge) is None:
-            continue
-        labels = " / ".join(check.labels or ())
-        accuracy = _share(known.accuracy)
-        told = "one direction" if sum(part.pairs > 0 for part in known.by_label.values()) == 1 else ""
-        rows.append(
-            (
-                check.phenomenon,
-                f"{check.pairs:,}",
-                f"{check.asked:,}",
-                labels,
-                *accuracy,
-                chance(known.mass),
-                told,
-            )
-        )
+        if (known := check.knowledge) is not None:
+            about = (check.phenomenon, f"{check.pairs:,}", f"{check.asked:,}", " / ".join(check.labels or ()))
+            single = sum(part.pairs > 0 for part in known.by_label.values()) == 1
+            told = "one direction" if single else ""
+            rows.append((*about, *_share(known.accuracy), chance(known.mass), told))
     columns = ("question", "pairs", "asked", "labels", "accuracy", "95% interval", "p(words)", "")
     return Table("", columns, tuple(rows), frozenset({1, 2, 4, 5, 6}))
 

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from pivotal.report.trace import Block, blocks, steps_of, unit_cells
 
 _MOST_BESIDE = 200
 """The most interventions of run folders beside this one that are searched for the same units."""
+_SETTINGS = ("model", "model_fingerprint", "phenomenon", "data_fingerprint", "split")
 _EXAMPLES = 3
 """The sentences of each direction along which a unit is shown."""
 
@@ -92,8 +92,9 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         all_units=tables.units_table(summary),
         snippet=snippet(folder, summary),
         generate=generate_command(folder, summary),
-        command=folder.info.command or "This run was started from Python; run.json has its settings.",
-        reproduce=_reproduce(folder, summary),
+        info=folder.info,
+        stated={name: folder.stated(name, str) for name in _SETTINGS},
+        search=folder.stated("search", dict),
     )
 
 
@@ -156,20 +157,13 @@ def _item(pair: PairOutcome, labels: tuple[str, str], trace: Trace | None) -> di
     wanted, words = labels.index(pair.direction), pair.prefix.split()
     cue = pair.cue if pair.cue is not None and pair.cue < len(words) else len(words)
     return {
-        "pair": pair.pair,
-        "prefix": pair.prefix,
+        "outcome": pair,
         "before": " ".join(words[:cue]),
         "cue": "".join(words[cue : cue + 1]),
         "after": " ".join(words[cue + 1 :]),
         "preferred": shown(pair.words[1 - wanted]),
         "wanted": shown(pair.words[wanted]),
-        "flipped": pair.flipped,
-        "group": pair.group,
-        "direction": pair.direction,
         "known": _known(pair),
-        "log_odds": pair.log_odds,
-        "margin": f"{pair.log_odds[1]:.4g}",
-        "kl": pair.kl,
         "steps": trace and steps_of(trace),
         "blocks": trace and blocks(trace),
     }
@@ -315,24 +309,3 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
     if summary.steps == "single":
         words += ["--cue", str(example.cue)]
     return shlex.join(words)
-
-
-def _reproduce(folder: RunFolder, summary: Summary) -> list[tuple[str, str]]:
-    """The settings of the run, its cost and where it ran, by name."""
-    info, stated, pairs, spent = folder.info, partial(folder.stated, kind=str), summary.pairs, summary.seconds
-    dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
-    parts = (
-        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
-    )
-    return [
-        ("model", f"{stated('model')} · {stated('model_fingerprint')}"),
-        ("pairs", f"{stated('phenomenon')} · {stated('data_fingerprint')} · {pairs.train:,} to train, "
-                  f"{pairs.test:,} held out{dropped} ({stated('split')})"),
-        ("seeds", ", ".join(map(str, info.seeds or ()))),
-        ("search", " ".join(f"{name}={value}" for name, value in folder.stated("search", dict).items())),
-        ("work", f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"),
-        ("time", f"{spent.total:,.0f} s: {parts}"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
-        ("device", info.device or ""),
-        ("started", info.started),
-    ]  # fmt: skip

@@ -51,7 +51,13 @@ def environment() -> Environment:
         for name in ("activation", "counted", "number", "percent", "points", "signed")
     }
     made.filters["share"] = _share
-    made.filters |= {"anchor": anchor, "coded": coded, "digest": _digest, "thousands": "{:,}".format}
+    made.filters |= {
+        "anchor": anchor,
+        "coded": coded,
+        "digest": _digest,
+        "thousands": "{:,}".format,
+        "seconds": "{:,.0f} s".format,
+    }
     return made
 
 
