@@ -136,7 +136,8 @@ def test_own_pairs_get_flips_with_an_interval(
 ) -> None:
     pairs = opened["pairs"][:9]
     lines = [f"{pair['prefix']} {'/'.join(pair['words'])}" for pair in pairs]
-    lines[0] = json.dumps({name: pairs[0][name] for name in ("prefix", "cue", "words")})
+    words = dict(zip(found.directions, pairs[0]["words"], strict=True))
+    lines[0] = json.dumps({"prefix": pairs[0]["prefix"], "cue": pairs[0]["cue"], "words": words})
     lines[1] = re.sub(r"^The (\S+)", r"The *\1*", lines[1])
     units = [{**one, "values": [value / 4 for value in one["values"]]} for one in units_of(opened)]
     scored = client.ask("pairs", {"run": 0, "units": units, "text": "\n\n".join(lines)})
@@ -155,19 +156,6 @@ def test_own_pairs_get_flips_with_an_interval(
     assert [row["flipped"] for row in scored["rows"]] == [outcome.flipped for outcome in known.outcomes]
 
 
-def test_a_pair_as_json_has_its_words_by_label_in_any_order(client: Client, opened: dict[str, Any]) -> None:
-    def rows(words: object) -> Any:
-        line = json.dumps({"prefix": "The noun0a", "cue": 1, "words": words})
-        return client.ask("pairs", {"run": 0, "units": units_of(opened), "text": line})["rows"]
-
-    plain = rows(["verb0as", "verb0a"])
-    assert rows({"plural": "verb0a", "singular": "verb0as"}) == plain
-    assert rows({"singular": "verb0as", "plural": "verb0a"}) == plain
-    wrong = json.dumps({"prefix": "The noun0a", "cue": 1, "words": {"one": "verb0as", "many": "verb0a"}})
-    said = client.refusal("pairs", {"run": 0, "units": units_of(opened), "text": wrong})
-    assert "belong to the labels singular and plural, not to one, many" in said
-
-
 def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opened: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"run": 0, "units": units_of(opened)}
     good = "The noun0a verb0as/verb0a"
@@ -177,6 +165,10 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
         ("", "there is no line"),
         ("The noun0a", "Line 1: A pair is a sentence that ends in the two words"),
         (f"{good}\n{{}}", "Line 2: A pair as JSON"),
+        (
+            '{"prefix": "The", "cue": 0, "words": {"one": "a", "many": "b"}}',
+            "has the labels of the first one",
+        ),
         ("\n".join([good] * 301), "At most 300 pairs"),
         ("The *noun0a* *near* verb0as/verb0a", "2 are marked"),
     ):

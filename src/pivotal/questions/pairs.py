@@ -178,7 +178,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     for where, row in read_rows(path, bad):
         with bad.row(where):
             labels = labels or _labels_of(row)
-            pairs.append(_pair_of(row, labels))
+            pairs.append(pair_of_row(row, labels))
             if not pairs[-1].label:
                 unlabelled.append(where.rpartition(", ")[2])
     if labels is None or not pairs:
@@ -210,7 +210,8 @@ def _labels_of(row: PairRow) -> tuple[str, str]:
     return labels[0], labels[1]
 
 
-def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
+def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
+    """The pair of a row of a pairs file, whose words belong to these labels."""
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
     if set(words) != set(labels):
         raise PivotalError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import torch
@@ -14,7 +13,10 @@ from pivotal.evidence.trace import trace_with_next
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import pair_of_row
+from pivotal.questions.pairs_file import PairRow
 from pivotal.questions.sentence import pair_of
+from pivotal.records import serial
 from pivotal.records.evidence import Share
 from pivotal.records.serial import replace
 from pivotal.report.trace import trace_table
@@ -160,7 +162,7 @@ def _line(live: LiveIntervention, line: str) -> MinimalPair:
     """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks, or a JSON object as
     in a pairs file."""
     if line.startswith("{"):
-        return _json(live, line)
+        return pair_of_row(serial.decode(line, PairRow, "A pair as JSON", ""), live.labels)
     *prefix, words = line.split()
     first, slash, second = words.partition("/")
     if not prefix or not slash or not first or not second or "/" in second:
@@ -175,20 +177,3 @@ def _line(live: LiveIntervention, line: str) -> MinimalPair:
         prefix[i] = prefix[i][1:-1]
     cue = str(marked[0]) if marked else None
     return _pair(live, " ".join(prefix), (first, second), cue)[0]
-
-
-def _json(live: LiveIntervention, line: str) -> MinimalPair:
-    try:
-        row = json.loads(line)
-        words = row["words"]
-        if isinstance(words, dict) and set(words) == set(live.labels):
-            words = [words[label] for label in live.labels]
-        elif isinstance(words, dict):
-            raise PivotalError(
-                f"The words of a pair belong to the labels {' and '.join(live.labels)}, not to {', '.join(words)}."
-            )
-        return MinimalPair.parse(row["prefix"], row.get("cue"), words, group=row.get("group", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise PivotalError(
-            'A pair as JSON is {"prefix": "…", "cue": 1, "words": ["first", "second"]}, but this line is not.'
-        ) from None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 from torch import Tensor
@@ -66,9 +66,6 @@ class LiveIntervention:
     question: Question
     intervention: Intervention
     pairs: PairSet
-    _usual: dict[str, Usual] = field(default_factory=dict)
-    _examples: list[Examples] = field(default_factory=list)
-    _untouched: OrderedDict[tuple[int, ...], Tensor] = field(default_factory=OrderedDict)
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -162,23 +159,23 @@ class LiveIntervention:
     def _site(self, name: str) -> Site:
         return next(site for site in self.model.sites if site.name == name)
 
-    def usual(self, site: Site) -> Usual:
-        """The usual states of a site, measured at the first call on a sample of the stored pairs."""
-        if site.name not in self._usual:
-            if not self._examples:
-                some = self.pairs.sample(min(_SAMPLE, len(self.pairs)))
-                self._examples.append(Examples.of(self.model, some, self.intervention.steps))
-            problem = Problem(self.model, self._examples[0], sites=site.name, steps=self.intervention.steps)
-            low, high = problem.natural_range()
-            target = problem.measure_activations().target
-            self._usual[site.name] = Usual(low.cpu(), high.cpu(), target.cpu())
-        return self._usual[site.name]
+    @cached_property
+    def _examples(self) -> Examples:
+        some = self.pairs.sample(min(_SAMPLE, len(self.pairs)))
+        return Examples.of(self.model, some, self.intervention.steps)
 
-    def untouched(self, ids: tuple[int, ...]) -> Tensor:
+    @cached_property
+    def usual(self) -> Callable[[Site], Usual]:
+        """The usual states of a site, measured at the first call on a sample of the stored pairs."""
+        return lru_cache(None)(self._measured)
+
+    def _measured(self, site: Site) -> Usual:
+        problem = Problem(self.model, self._examples, sites=site.name, steps=self.intervention.steps)
+        low, high = problem.natural_range()
+        return Usual(low.cpu(), high.cpu(), problem.measure_activations().target.cpu())
+
+    @cached_property
+    def untouched(self) -> Callable[[tuple[int, ...]], Tensor]:
         """The log-probabilities of the next token in the untouched model."""
-        if ids not in self._untouched:
-            self._untouched[ids] = IntervenedModel(self.model).next_logits([ids])[0].log_softmax(-1)
-            while len(self._untouched) > _REMEMBERED:
-                self._untouched.popitem(last=False)
-        self._untouched.move_to_end(ids)
-        return self._untouched[ids]
+        model = IntervenedModel(self.model)
+        return lru_cache(_REMEMBERED)(lambda ids: model.next_logits([ids])[0].log_softmax(-1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run
@@ -13,11 +13,9 @@ from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
+from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import CARD
 from pivotal.serve.live_intervention import LiveIntervention, UnitAnswer
-
-T = TypeVar("T")
 
 _MODELS, _INTERVENTIONS, _RUNS, _PAIRS = 2, 6, 200, 300
 """The most models and interventions in memory, runs in the list, and stored pairs that a page offers."""
@@ -36,8 +34,9 @@ class LiveRuns:
         self._device = device
         self._root = None if given else Path(root)
         self._paths: list[Path] = []
-        self._models: OrderedDict[Hashable, LanguageModel] = OrderedDict()
-        self._open: OrderedDict[Hashable, LiveIntervention] = OrderedDict()
+        # Of this object: those used last are kept, and go with it.
+        self._model = lru_cache(_MODELS)(self._load_model)
+        self._intervention = lru_cache(_INTERVENTIONS)(self._open)
         for path in given:
             self.add(_run_folder(Path(path)))
 
@@ -76,9 +75,7 @@ class LiveRuns:
         chosen = _best(folder) if which is None else which
         card = folder.path / INTERVENTIONS / str(chosen) / CARD
         changed = card.stat().st_mtime_ns if card.is_file() else 0
-        return _kept(
-            self._open, (folder.path, chosen, changed), _INTERVENTIONS, lambda: self._opened(folder, chosen)
-        )
+        return self._intervention(folder.path, chosen, changed)
 
     def opened(self, run: int, which: int | None = None) -> dict[str, Any]:
         """What the page shows of a run: labels, units with their ranges, sites and stored pairs."""
@@ -106,21 +103,19 @@ class LiveRuns:
         live = self.live(run, which)
         return live.about(live.unit(name))
 
-    def _opened(self, folder: RunFolder, which: int) -> LiveIntervention:
-        question = Question.of(folder.settings)
-        intervention = folder.intervention(which)
-        model = _kept(
-            self._models,
-            (question.model, question.priming, question.dtype),
-            _MODELS,
-            # A folder from somebody else may name any model, and that must not download anything.
-            lambda: model_of(question, self._device, download=False),
-        )
+    def _open(self, path: Path, which: int, _changed: int) -> LiveIntervention:
+        folder = RunFolder.open(path)
+        question, intervention = Question.of(folder.settings), folder.intervention(which)
+        model = self._model(question.model, question.priming, question.dtype)
         intervention.check_model(model.name, model.fingerprint())
         model = model.in_bases(folder.bases()).in_bases(intervention.bases)
         return LiveIntervention(
             model, question, intervention, _pairs(folder, question, intervention.directions)
         )
+
+    def _load_model(self, name: str, priming: str | None, dtype: Dtype | None) -> LanguageModel:
+        # A folder from somebody else may name any model, and that must not download anything.
+        return model_of(Question(name, priming=priming, dtype=dtype), self._device, download=False)
 
 
 def _changed(path: Path) -> float:
@@ -164,14 +159,3 @@ def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> Pa
         for one in sorted(traces.pairs, key=lambda one: one.pair)
     )
     return PairSet(question.phenomenon, labels, tuple(stored))
-
-
-def _kept(cache: OrderedDict[Hashable, T], key: Hashable, most: int, make: Callable[[], T]) -> T:
-    """The entry of a cache, made if it is not there. The entries used least recently are dropped first."""
-    if key not in cache:
-        made = make()
-        while len(cache) >= most:
-            cache.popitem(last=False)
-        cache[key] = made
-    cache.move_to_end(key)
-    return cache[key]
