@@ -17,30 +17,28 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import (
-    atlas,
-    certify,
-    check,
-    compare,
-    convert,
-    eval_lm,
-    evaluate,
-    export,
-    find,
-    fit_basis,
-    generate,
-    import_lm,
-    list,
-    new_phenomenon,
-    pull,
-    push,
-    serve,
-    show,
-    study,
-    terminal,
-    trace,
-    train_lm,
-)
+from pivotal.cli import terminal
+from pivotal.cli.atlas import atlas
+from pivotal.cli.certify import certify
+from pivotal.cli.check import check
+from pivotal.cli.compare import compare
+from pivotal.cli.convert import convert
+from pivotal.cli.eval_lm import eval_lm
+from pivotal.cli.evaluate import evaluate
+from pivotal.cli.export import export
+from pivotal.cli.find import find
+from pivotal.cli.fit_basis import fit_basis
+from pivotal.cli.generate import generate
+from pivotal.cli.import_lm import import_lm
+from pivotal.cli.list import list_names
+from pivotal.cli.new_phenomenon import new_phenomenon
+from pivotal.cli.pull import pull
+from pivotal.cli.push import push
+from pivotal.cli.serve import serve
+from pivotal.cli.show import show
+from pivotal.cli.study import study
+from pivotal.cli.trace import trace
+from pivotal.cli.train_lm import train_lm
 from pivotal.errors import PivotalError
 from pivotal.stopping import exit_code, signals
 
@@ -117,31 +115,18 @@ app = typer.Typer(
     epilog="Start with `pivotal find`: it searches the bundled model for the units of number agreement.",
 )
 
-_PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Ask": {
-        "list": list.list_names,
-        "check": check.check,
-        "convert": convert.convert,
-        "new-phenomenon": new_phenomenon.new_phenomenon,
-    },
-    "Find": {"find": find.find, "certify": certify.certify},
-    "Look": {"show": show.show, "evaluate": evaluate.evaluate, "trace": trace.trace, "serve": serve.serve},
-    "Use": {"generate": generate.generate, "export": export.export, "push": push.push, "pull": pull.pull},
-    "Study": {
-        "study": study.study,
-        "compare": compare.compare,
-        "atlas": atlas.atlas,
-    },
-    "Models": {
-        "train-lm": train_lm.train_lm,
-        "import-lm": import_lm.import_lm,
-        "eval-lm": eval_lm.eval_lm,
-        "fit-basis": fit_basis.fit_basis,
-    },
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Ask": (list_names, check, convert, new_phenomenon),
+    "Find": (find, certify),
+    "Look": (show, evaluate, trace, serve),
+    "Use": (generate, export, push, pull),
+    "Study": (study, compare, atlas),
+    "Models": (train_lm, import_lm, eval_lm, fit_basis),
 }
-"""The verbs, in the groups of the help page."""
+"""The verbs, in the groups of the help page. A verb is called as its function; `list` alone is a name of Python."""
 for _panel, _verbs in _PANELS.items():
-    for _name, _verb in _verbs.items():
+    for _verb in _verbs:
+        _name = _verb.__name__.removesuffix("_names").replace("_", "-")
         app.command(_name, rich_help_panel=_panel)(_verb)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
+from pivotal.records.serial import replace
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
@@ -83,17 +84,27 @@ def trace(
     if sentence is not None:
         saved.note_means("A typed sentence")
     path = None if out is None else check_path(out, overwrite=overwrite)
-    question = saved.question(model, priming, dtype)
     as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))
-    found = _stored(saved, pair) if as_found and pair is not None else None
+    stored = _stored(saved)
+    found = stored.of_pair(pair) if as_found and pair is not None and stored is not None else None
     if found is None:
-        lm = _load(saved, question, device, any_model, pair, download=model is not None)
-        asking, has_cue = (
-            _typed(saved, question, sentence, words, cue)
-            if sentence is not None
-            else (_held_out(saved, question, lm, pair or 0), True)
+        question = saved.question(model, priming, dtype)
+        try:
+            lm = saved.load_model(question, device, any_model, download=model is not None)
+        except PivotalError as error:
+            if pair is None or stored is None or not stored.traces:
+                raise
+            there = ", ".join(str(trace.pair) for trace in stored.traces[:12])
+            raise PivotalError(
+                f"{error} Without the model you can trace the stored pairs {there} …"
+            ) from None
+        asked, has_cue = (
+            (_held_out(saved, question, lm, pair), True)
+            if pair is not None
+            else _typed(saved, question, sentence or "", words, cue)
         )
-        found = _traced(lm, saved, asking, direction, any_model, pair, has_cue)
+        found = _traced(lm, saved, asked, direction, any_model)
+        found = replace(found, pair=pair, cue=found.cue if has_cue else None)
     if path is not None:
         write_trace(found, path)
     if json:
@@ -104,39 +115,16 @@ def trace(
         terminal.line(f"Written to {path}")
 
 
-def _stored(saved: Saved, pair: int) -> Trace | None:
-    kept = _kept(saved)
-    return None if kept is None else kept.of_pair(pair)
-
-
-def _kept(saved: Saved) -> Traces | None:
+def _stored(saved: Saved) -> Traces | None:
     """The traces stored in the run folder, if they are of this run."""
-    kept = saved.folder.traces() if saved.folder is not None else None
-    return kept if kept is not None and kept.run == saved.run else None
-
-
-def _load(
-    saved: Saved,
-    question: Question,
-    device: str | None,
-    any_model: bool,
-    pair: int | None,
-    *,
-    download: bool,
-) -> LanguageModel:
-    try:
-        return saved.load_model(question, device, any_model, download=download)
-    except PivotalError as error:
-        kept = _kept(saved)
-        if pair is None or kept is None or not kept.traces:
-            raise
-        stored = ", ".join(str(trace.pair) for trace in kept.traces[:12])
-        raise PivotalError(f"{error} Without the model you can trace the stored pairs {stored} …") from None
+    stored = None if saved.folder is None else saved.folder.traces()
+    return stored if stored is not None and stored.run == saved.run else None
 
 
 def _typed(
     saved: Saved, question: Question, sentence: str, words: str | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
+    """The pair of a sentence, and whether it has a cue."""
     from functools import cache
 
     from pivotal.questions.sentence import pair_of
@@ -155,8 +143,8 @@ def _held_out(saved: Saved, question: Question, lm: LanguageModel, pair: int) ->
     """Pairs are numbered as in traces.json: held-out pairs that the model cannot be asked do not count."""
     from pivotal.problem.prepare import as_read, problem_of
 
-    cure = "Trace a sentence of your own instead."
     pairs = question.load_pairs()
+    cure = "Trace a sentence of your own instead."
     _, test = saved.divided(question, pairs, cure, as_read(question, lm, pairs))
     pairs = problem_of(question, lm, test).pairs
     if pair >= len(pairs):
@@ -165,21 +153,13 @@ def _held_out(saved: Saved, question: Question, lm: LanguageModel, pair: int) ->
 
 
 def _traced(
-    lm: LanguageModel,
-    saved: Saved,
-    asking: MinimalPair,
-    direction: str | None,
-    any_model: bool,
-    pair: int | None,
-    has_cue: bool,
+    lm: LanguageModel, saved: Saved, asked: MinimalPair, direction: str | None, any_model: bool
 ) -> Trace:
     from pivotal.evidence.trace import trace as follow
     from pivotal.models.intervened import encode_typed
-    from pivotal.records.serial import replace
 
-    encode_typed(lm, asking.prefix)
+    encode_typed(lm, asked.prefix)
     try:
-        found = follow(lm, saved.intervention, asking, direction=direction, any_model=any_model)
+        return follow(lm, saved.intervention, asked, direction=direction, any_model=any_model)
     except PivotalError as error:
-        raise PivotalError(f"“{asking.prefix}” cannot be traced: {error}") from None
-    return replace(found, pair=pair, cue=found.cue if has_cue else None)
+        raise PivotalError(f"“{asked.prefix}” cannot be traced: {error}") from None
