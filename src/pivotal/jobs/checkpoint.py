@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TextIO
 
-import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, open_to_append, write_atomically
 from pivotal.jobs.run_folder import CHECKPOINT, HISTORY, RunFolder
-from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.problem.batch import Work
 from pivotal.records import serial
-from pivotal.records.intervention import Intervention
 from pivotal.records.run import CheckpointRecord, Progress
 from pivotal.searches.base import Discovery
 from pivotal.stopping import Stop
@@ -60,17 +57,8 @@ class RunCheckpoint:
     The file holds a `CheckpointRecord` as JSON text, tensors and numbers only, so that reading it runs no code.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        history: History,
-        work: Work,
-        stop: Stop,
-        bases: Mapping[str, Basis] | None = None,
-    ) -> None:
-        """`bases` are those of the model. The file does not repeat them."""
+    def __init__(self, folder: RunFolder, history: History, work: Work, stop: Stop) -> None:
         self._folder = folder
-        self._bases = bases or {}
         self._path = folder.path / CHECKPOINT
         self._history = history
         self._work = work
@@ -95,19 +83,12 @@ class RunCheckpoint:
         return time.monotonic() - self._started
 
     def load(self) -> dict[str, Any] | None:
-        if self._content is None or "state" not in self._content[1]:
-            return None
-        state: dict[str, Any] = dict(self._content[1]["state"])
-        if interventions := self._interventions():
-            state["interventions"] = interventions
-        return state
+        return None if self._content is None else self._content[1].get("state")
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save the state. Interventions are also saved as folders, in case the run is never resumed."""
-        reached = tuple(state.get("interventions", ()))
-        self._folder.save_interventions(reached)
-        rest = {key: value for key, value in state.items() if key != "interventions"}
-        self._write(reached, {"state": rest})
+        """Save the state. Interventions are saved as folders, in case the run is never resumed."""
+        self._folder.save_interventions(state.get("interventions", ()))
+        self._write({"state": {key: value for key, value in state.items() if key != "interventions"}})
 
     def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
         stopping = self._stop.requested  # read once: a signal that comes later waits for the next step
@@ -122,45 +103,30 @@ class RunCheckpoint:
         if self._content is None or self._content[0].stages is None:
             return None
         record, tensors = self._content
-        return Discovery(
-            self._interventions(), tuple(tensors["train_score"].tolist()), tuple(record.stages or ())
-        )
+        scores = tensors["train_score"].tolist()
+        found = tuple(self._folder.intervention(run) for run in range(len(scores)))
+        return Discovery(found, tuple(scores), tuple(record.stages or ()))
 
     def finish(self, found: Discovery) -> None:
         self._folder.save_interventions(found.interventions)
         # A tensor, because a score may be infinite, which JSON cannot express, and the best run depends on it.
-        scores = torch.tensor(found.train_score, dtype=torch.float64)
-        self._write(found.interventions, {"train_score": scores}, found.stages)
-
-    def _interventions(self) -> tuple[Intervention, ...]:
-        assert self._content is not None
-        record, tensors = self._content
-        return tuple(
-            Intervention.of(card, values.numpy(), active.numpy(), stored_bases(self._bases, card.units))
-            for card, values, active in zip(
-                record.interventions, tensors["values"], tensors["active"], strict=True
-            )
-        )
+        self._write({"train_score": torch.tensor(found.train_score, dtype=torch.float64)}, found.stages)
 
     def remove(self) -> None:
         with disk(self._path):
             self._path.unlink(missing_ok=True)
 
     def _write(
-        self,
-        interventions: Sequence[Intervention],
-        tensors: dict[str, Any],
-        stages: tuple[dict[str, dict[str, float]], ...] | None = None,
+        self, tensors: dict[str, Any], stages: tuple[dict[str, dict[str, float]], ...] | None = None
     ) -> None:
         record = CheckpointRecord(
             rows=self._history.rows,
             forward=self._work.forward,
             backward=self._work.backward,
             seconds=self.seconds,
-            interventions=tuple(intervention.card() for intervention in interventions),
             stages=stages,
         )
-        content = {"record": serial.encode(record), **_arrays(interventions), **tensors}
+        content = {"record": serial.encode(record), **tensors}
         with disk(self._path):
             write_atomically(self._path, lambda partial: torch.save(content, partial))
         self._saved = time.monotonic()
@@ -174,10 +140,7 @@ class RunCheckpoint:
             _check_parts(content)
         except UNREADABLE as error:
             raise self.unusable(error) from None
-        record = serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE)
-        if {len(record.interventions)} != {len(content["values"]), len(content["active"])}:
-            raise self.unusable(ValueError("it has another number of cards than of arrays"))
-        return record, content
+        return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
 
     def unusable(self, error: BaseException) -> PivotalError:
         return PivotalError(
@@ -188,21 +151,8 @@ class RunCheckpoint:
 
 def _check_parts(content: Any) -> None:
     """Raise ValueError unless the content has the parts of a checkpoint, with the right types."""
-    if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
+    parts = {"record": str, "state": dict, "train_score": torch.Tensor}
+    if not isinstance(content, dict) or len(content) != 2 or "record" not in content:
         raise ValueError("parts of it are missing")
-    arrays = [content["values"], content["active"]]
-    if (
-        not isinstance(content["record"], str)
-        or not isinstance(content.get("state", {}), dict)
-        or not isinstance(content.get("train_score", torch.ones(1)), torch.Tensor)
-        or not all(isinstance(part, list) for part in arrays)
-        or not all(isinstance(array, torch.Tensor) for part in arrays for array in part)
-    ):
+    if not all(isinstance(value, parts.get(name, ())) for name, value in content.items()):
         raise ValueError("parts of it are of another type")
-
-
-def _arrays(interventions: Sequence[Intervention]) -> dict[str, list[torch.Tensor]]:
-    return {
-        "values": [torch.as_tensor(np.array(i.values)) for i in interventions],
-        "active": [torch.as_tensor(np.array(i.active)) for i in interventions],
-    }

@@ -189,7 +189,7 @@ class _Run:
             train.measure_activations()
             train.bounds()
             with signals() as stop:
-                checkpoint = RunCheckpoint(folder, history, train.work, stop, train.model.bases)
+                checkpoint = RunCheckpoint(folder, history, train.work, stop)
                 if checkpoint.resumed:
                     self.watch.say(f"Resuming the run in {folder.path} after {duration(checkpoint.seconds)}.")
                 try:

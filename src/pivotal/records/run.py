@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pivotal.records.intervention import Card
 from pivotal.records.serial import Number, Record
 
 Format = Literal["pivotal-run-1"]
@@ -55,8 +54,7 @@ class Progress(Record, frozen=True):
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True):
-    """The JSON in checkpoint.pt: the progress of a search. The file also holds tensors: the state of the search and the
-    arrays of the interventions."""
+    """The JSON in checkpoint.pt: the progress of a search. The file also holds the state of the search, as tensors."""
 
     formats: ClassVar[tuple[str, ...]] = ("pivotal-checkpoint-1",)
 
@@ -68,7 +66,5 @@ class CheckpointRecord(Record, frozen=True, kw_only=True):
     backward: int
     seconds: float
     """Time spent on the search, including earlier processes."""
-    interventions: tuple[Card, ...]
-    """The current intervention of each run; empty while there is none."""
     stages: tuple[dict[str, dict[str, Number]], ...] | None = None
     """The scores of each run at each stage; null until the search has finished."""

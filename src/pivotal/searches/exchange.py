@@ -76,25 +76,12 @@ class Exchange(Selection):
             self._check_start(start, problem)
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
-        if (state := attempt.load()) is not None:
-            return self._exchange(problem, state["interventions"], attempt, state)
-        start = self._start()
-        if isinstance(start, Search):
-            stop = None if attempt.checkpoint is None else _StopOnly(attempt.checkpoint)
-            begun = start._solve(problem, replace(attempt, checkpoint=stop)).interventions
+        state = attempt.load()
+        if state is None:
+            begun = [dense(i, problem.space, problem.model.device) for i in self._begun(problem, attempt)]
         else:
-            begun = (start,) * attempt.runs
-        return self._exchange(problem, begun, attempt)
-
-    def _exchange(
-        self,
-        problem: Problem,
-        begun: Sequence[Intervention],
-        attempt: Attempt,
-        state: dict[str, Any] | None = None,
-    ) -> Discovery:
-        pairs = [dense(intervention, problem.space, problem.model.device) for intervention in begun]
-        mask, values = (torch.cat(part) for part in zip(*pairs, strict=True))
+            begun = [(walk["mask"], walk["values"]) for walk in state["walks"]]
+        mask, values = (torch.cat(part) for part in zip(*begun, strict=True))
 
         def between(round_: int, walks: list[Walk]) -> None:
             scores = [float(walk.here.score[0]) for walk in walks]
@@ -106,6 +93,14 @@ class Exchange(Selection):
             problem, mask.bool(), values, attempt.seed, between=between, resumed=state
         )
         return self.conclude(problem, *masks_and_values(walks), attempt)
+
+    def _begun(self, problem: Problem, attempt: Attempt) -> Sequence[Intervention]:
+        """The intervention that each run starts from."""
+        start = self._start()
+        if isinstance(start, Intervention):
+            return (start,) * attempt.runs
+        stop = None if attempt.checkpoint is None else _StopOnly(attempt.checkpoint)
+        return start._solve(problem, replace(attempt, checkpoint=stop)).interventions
 
     @property
     def _exchanger(self) -> Exchanger:
