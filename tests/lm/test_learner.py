@@ -98,14 +98,13 @@ def test_a_plateau_divides_the_rate_by_four_and_keeps_the_best(ids: np.ndarray) 
 @pytest.mark.parametrize("cell", sorted(GATES))
 @pytest.mark.parametrize("tied", [False, True])
 def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied: bool) -> None:
-    def make(half: torch.dtype | None) -> Network:
-        made = Network(
-            cell=cell, words=WORDS, embedding=21, hidden=21, layers=2, dropout=0.0, tied=tied, half=half
-        )
+    def make(precision: str) -> Network:
+        sizes = {"embedding": 21, "hidden": 21, "layers": 2, "dropout": 0.0, "tied": tied, "cell": cell}
+        made = Network(settings_of("fast", {**sizes, "precision": precision}), WORDS)
         made.initialise(3)
         return made.place(CPU)
 
-    plain, padded = make(None), make(torch.float16)
+    plain, padded = make("fp32"), make("fp16")
     assert padded.encoder.shape == (64, 32)
     assert all(torch.equal(plain.weights()[name], weight) for name, weight in padded.weights().items())
     held = torch.from_numpy(ids[:600])

@@ -49,15 +49,14 @@ def import_lm(
     if out is None:
         _check_name(checkpoint.stem)
     folder = models_home() / checkpoint.stem if out is None else out
-    found = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=terminal.command())
+    command = terminal.command()
+    model, summary = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=command)
     name = folder.name if out is None else str(folder)
     if json:
-        fingerprint = found.model.fingerprint()
-        terminal.as_json(
-            {"model": name, "folder": str(folder), "summary": found.summary, "fingerprint": fingerprint}
-        )
+        told = {"model": name, "folder": str(folder), "summary": summary, "fingerprint": model.fingerprint()}
+        terminal.as_json(told)
     else:
-        terminal.line(f"{found.summary}.", style="bold")
+        terminal.line(f"{summary}.", style="bold")
         terminal.line(f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}")
 
 

@@ -45,20 +45,15 @@ def pull(
     from pivotal.exports import hub
     from pivotal.records import serial
 
-    pulled = hub.fetch(repository, revision, offline=offline)
-    intervention, digests = hub.read_pulled(pulled)
+    pulled = hub.pull(repository, revision, offline=offline)
+    intervention, commit = pulled.intervention, pulled.source.commit
     checked = _check_fingerprint(intervention, model, device)
-    name = Path(repository).resolve().name if pulled.commit is None else repository.replace("/", "-")
+    name = Path(repository).resolve().name if commit is None else repository.replace("/", "-")
     folder = Path(out) if out is not None else Path("interventions") / name
-    record = hub.keep(pulled, digests, folder, overwrite=overwrite)
+    hub.keep(pulled, folder, overwrite=overwrite)
     if json:
-        told = {
-            "folder": str(folder),
-            "fingerprint_checked": checked,
-            "cached": pulled.cached,
-            **serial.plain(record),
-        }
-        terminal.as_json(told)
+        told = {"folder": str(folder), "fingerprint_checked": checked, "cached": pulled.cached}
+        terminal.as_json({**told, **serial.plain(pulled.source)})
         return
     terminal.line(repr(intervention))
     if pulled.cached and not offline:
@@ -68,7 +63,7 @@ def pull(
             f"The model was not checked: it must have the fingerprint {intervention.model_fingerprint}. Verbs that "
             "apply the intervention check it; --model checks it now."
         )
-    terminal.line(f"Written to {folder}" + (f", commit {record.commit}." if record.commit else "."))
+    terminal.line(f"Written to {folder}" + (f", commit {commit}." if commit else "."))
 
 
 def _check_fingerprint(intervention: Intervention, model: str | None, device: str | None) -> bool:

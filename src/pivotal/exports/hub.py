@@ -168,24 +168,24 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Pulled:
-    """Files of an intervention on this machine, before they are checked."""
+    """An intervention in files on this machine, which are checked."""
 
+    intervention: Intervention
     folder: Path
-    repository: str
-    commit: str | None
+    source: SourceRecord
     cached: bool = False
     """Whether the hub did not answer or was not asked, so that the files are those of an earlier download."""
 
 
-def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> Pulled:
-    """Download the files of an intervention, of one commit. `spec` is ORG/NAME, or a folder as `push` writes it.
+def pull(spec: str, revision: str | None = None, *, offline: bool = False) -> Pulled:
+    """Download an intervention, of one commit, and check its files. `spec` is ORG/NAME, or a folder of `push`.
 
     Without a network, the files come from the cache of huggingface_hub.
     """
     if Path(spec).is_dir():
         if revision is not None:
             raise PivotalError(f"--revision is for a repository, but {spec} is a folder. Leave it out.")
-        return Pulled(Path(spec), spec, None)
+        return _checked(Path(spec), spec, None)
     check_name(spec)
     cached = offline or not _check_sizes(spec, revision)
     try:
@@ -198,7 +198,20 @@ def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> P
             f"({in_short(error)}). Check the name and the network. Without a network, only what was pulled before can "
             "be pulled."
         ) from None
-    return Pulled(Path(folder), spec, Path(folder).name, cached)
+    return _checked(Path(folder), spec, Path(folder).name, cached)
+
+
+def _checked(folder: Path, repository: str, commit: str | None, cached: bool = False) -> Pulled:
+    digests = {}
+    for path in (folder / name for name in FILES):
+        if path.is_file():
+            _check_size(repository, path.name, path.stat().st_size)
+            digests[path.name] = identity(path)["sha256"]
+    intervention = Intervention.load(folder)
+    if CERTIFICATE in digests:
+        serial.read(folder / CERTIFICATE, Certificate)
+    source = SourceRecord(repository=repository, commit=commit, files=digests)
+    return Pulled(intervention, folder, source, cached)
 
 
 def _check_sizes(repository: str, revision: str | None) -> bool:
@@ -226,31 +239,16 @@ def _check_size(repository: str, name: str, size: int) -> None:
         )
 
 
-def read_pulled(pulled: Pulled) -> tuple[Intervention, dict[str, str]]:
-    """Check the files, and return the intervention with the digests of the files."""
-    digests = {}
-    for path in (pulled.folder / name for name in FILES):
-        if path.is_file():
-            _check_size(pulled.repository, path.name, path.stat().st_size)
-            digests[path.name] = identity(path)["sha256"]
-    intervention = Intervention.load(pulled.folder)
-    if CERTIFICATE in digests:
-        serial.read(pulled.folder / CERTIFICATE, Certificate)
-    return intervention, digests
-
-
-def keep(pulled: Pulled, digests: dict[str, str], out: Path, *, overwrite: bool = False) -> SourceRecord:
+def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
     """Copy the checked files to a folder, with a record of where they come from."""
-    record = SourceRecord(repository=pulled.repository, commit=pulled.commit, files=digests)
-    _check_out(out, record, overwrite)
+    _check_out(out, pulled.source, overwrite)
     with disk(out):
         out.mkdir(parents=True, exist_ok=True)
         for name in (*FILES, SOURCE):
             (out / name).unlink(missing_ok=True)
-        for name in digests:
+        for name in pulled.source.files:
             shutil.copyfile(pulled.folder / name, out / name)
-    serial.write(out / SOURCE, record)
-    return record
+    serial.write(out / SOURCE, pulled.source)
 
 
 def _check_out(out: Path, record: SourceRecord, overwrite: bool) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.files import identity
-from pivotal.lm.foreign_checkpoint import BadPickle, ForeignCheckpoint, Made, open_checkpoint
+from pivotal.lm.foreign_checkpoint import BadPickle, Made, open_checkpoint
 from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
@@ -27,19 +26,11 @@ _CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn"}
 _GATES = {4: "LSTM", 3: "GRU"}
 
 
-@dataclass(frozen=True)
-class Imported:
-    """An imported model and its folder."""
-
-    model: RecurrentLM
-    folder: Path
-    summary: str
-
-
 def import_checkpoint(
     path: Path, vocabulary: Path, folder: Path, *, replace: bool = False, command: str = ""
-) -> Imported:
-    """Read a checkpoint without running any code in it, and write the model to `folder`, which must not exist.
+) -> tuple[RecurrentLM, str]:
+    """Read a checkpoint without running any code in it, and write the model to `folder`, which must not exist. Returns
+    the model and a sentence about it.
 
     `vocabulary` has one word per line, in the order of the rows of the embedding. With `replace`, `folder` may be an
     existing model.
@@ -56,18 +47,14 @@ def import_checkpoint(
         "name": folder.name,
         "summary": summary,
         "licence": "that of the checkpoint",
-        "source": {
-            "file": path.name,
-            "sha256": identity(path)["sha256"],
-            "vocabulary": vocabulary.name,
-        },
+        "source": {**identity(path), "vocabulary": vocabulary.name},
         "command": command,
     }
     try:
         save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=replace)
     except OSError as error:
         raise PivotalError(f"{folder} cannot be written ({error.strerror or error}).") from None
-    return Imported(model, folder, summary)
+    return model, summary
 
 
 def check_free(folder: Path, replace: bool) -> None:
@@ -86,7 +73,7 @@ def check_free(folder: Path, replace: bool) -> None:
 def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     """The cell and the weights of a checkpoint, with the names of `RecurrentLM`, in float32."""
     with open_checkpoint(path, _is_ours) as checkpoint:
-        mode, parameters = _parameters(path, checkpoint)
+        mode, parameters = _parameters(path, checkpoint.root)
         _check_names(path, parameters)
         weights = _numbers({name: checkpoint.tensor(what) for name, what in parameters.items()})
     _check_shapes(path, weights)
@@ -108,34 +95,30 @@ def _last(what: Any) -> str | None:
     return what.name.rpartition(".")[2] if isinstance(what, Made) else None
 
 
-def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, Mapping[str, Any]]:
+def _parameters(path: Path, root: Any) -> tuple[str | None, Mapping[str, Any]]:
     """The mode of the recurrent module if the file states it, and the description of each parameter."""
-    root = checkpoint.root
     if isinstance(root, dict):  # a state_dict
         return None, root
     if _last(root) != "RNNModel":
         what = root.name if isinstance(root, Made) else type(root).__name__
         raise PivotalError(f"{path} must hold an RNNModel or its state_dict, but it holds a {what}.")
     modules = _dict(path, root, "_modules")
-    found = {}
-    for part, kinds in (("encoder", {"Embedding"}), ("rnn", {"LSTM", "GRU", "RNN"}), ("decoder", {"Linear"})):
-        module = modules.get(part)
-        if _last(module) not in kinds:
-            what = module.name if isinstance(module, Made) else "missing"
-            raise PivotalError(f"The {part} of an RNNModel must be {' or '.join(kinds)}, but it is {what}.")
-        for name, what in _dict(path, module, "_parameters").items():
-            if what is not None:  # a layer without bias has None there
-                found[f"{part}.{name}"] = what
-    mode = modules["rnn"].state.get("mode")
-    if modules["rnn"].state.get("bidirectional"):
-        raise PivotalError(f"A language model must read from left to right, but {path} is bidirectional.")
-    return mode if isinstance(mode, str) else "unknown", found
+    parameters = {
+        f"{part}.{name}": what
+        for part, module in modules.items()
+        for name, what in _dict(path, module, "_parameters").items()
+        if what is not None  # a layer without bias has None there
+    }
+    mode = modules["rnn"].state.get("mode") if "rnn" in modules else None
+    return mode if isinstance(mode, str) else "unknown", parameters
 
 
 def _dict(path: Path, module: Any, name: str) -> dict[str, Any]:
-    content = module.state.get(name) if isinstance(module.state, dict) else None
+    state = module.state if isinstance(module, Made) else None
+    content = state.get(name) if isinstance(state, dict) else None
     if not isinstance(content, dict):
-        raise PivotalError(f"{path} must hold whole modules, but its {module.name} has no {name}.")
+        what = getattr(module, "name", type(module).__name__)
+        raise PivotalError(f"{path} must hold whole modules, but its {what} has no {name}.")
     return content
 
 
@@ -164,12 +147,11 @@ def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
 def _numbers(views: dict[str, Tensor]) -> dict[str, Tensor]:
     """Copies in float32. Only a tied decoder may share its numbers with the encoder: other shared tensors could take
     far more memory than the file is long."""
-    encoder, decoder = views["encoder.weight"], views["decoder.weight"]
-    tied = (encoder.data_ptr(), encoder.shape, encoder.stride()) == (
-        decoder.data_ptr(),
-        decoder.shape,
-        decoder.stride(),
+    encoder, decoder = (
+        (view.data_ptr(), view.shape, view.stride())
+        for view in (views["encoder.weight"], views["decoder.weight"])
     )
+    tied = encoder == decoder
     own = {name: view for name, view in views.items() if not (tied and name == "decoder.weight")}
     storages = {view.untyped_storage().data_ptr(): view for view in own.values()}
     there = sum(view.untyped_storage().nbytes() // view.element_size() for view in storages.values())

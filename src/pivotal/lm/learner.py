@@ -16,7 +16,6 @@ from torch import Tensor
 from pivotal.lm.network import Network, State
 from pivotal.lm.recipes import Settings
 
-HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
 
 
@@ -71,16 +70,7 @@ class SeedLearner:
     ) -> None:
         self.settings, self.seed, self.device = settings, seed, device
         self._stream = stream
-        self.network = Network(
-            cell=settings.cell,
-            words=words,
-            embedding=settings.embedding,
-            hidden=settings.hidden,
-            layers=settings.layers,
-            dropout=settings.dropout,
-            tied=settings.tied,
-            half=HALF.get(settings.precision),
-        )
+        self.network = Network(settings, words)
         self.network.initialise(seed)
         self.network.place(device)
         parameters = list(self.network.parameters())

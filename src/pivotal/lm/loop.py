@@ -15,7 +15,7 @@ from pivotal.lm.corpus import Vocabulary
 from pivotal.lm.learner import SeedLearner
 from pivotal.lm.model_folders import ModelFolders, short_number
 from pivotal.lm.recipes import Settings
-from pivotal.lm.training_folder import TrainingFolder
+from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
 from pivotal.records.run import Progress
 from pivotal.stopping import signals
 from pivotal.watch import Watch
@@ -206,6 +206,7 @@ class TrainingCourse:
             self._tell()
         self.seconds = time.monotonic() - self._started
         self.workplace.save(
+            CHECKPOINT,
             {
                 "step": self.step,
                 "seconds": self.seconds,
@@ -214,12 +215,12 @@ class TrainingCourse:
                 "history": self.history,
                 "snapshots": self.taken,
                 "learners": [learner.state_dict() for learner in self.learners],
-            }
+            },
         )
         self._saved = self._told = time.monotonic()
 
     def _resume(self) -> None:
-        saved = self.workplace.load()
+        saved = self.workplace.load(CHECKPOINT)
         if saved is None:
             return
         self.step, self.seconds, self.stepping = saved["step"], saved["seconds"], saved["stepping"]

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pivotal.lm.cross_entropy import cross_entropy
+from pivotal.lm.recipes import Settings
 
+HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 GATES = {"lstm": 4, "gru": 3}
 _MODULES: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 _UNITS, _WORDS = 16, 64
@@ -27,36 +29,24 @@ class Network(nn.Module):
     requires. It is refreshed before every step. The padding of all weights is zero, has zero gradients and stays zero.
     """
 
-    def __init__(
-        self,
-        *,
-        cell: str,
-        words: int,
-        embedding: int,
-        hidden: int,
-        layers: int,
-        dropout: float,
-        tied: bool,
-        half: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, words: int) -> None:
         super().__init__()
-        self.cell, self.words, self.layers = cell, words, layers
-        self.embedding, self.hidden, self.dropout = embedding, hidden, dropout
-        self.half_type = half
-        rows, inputs, units = words, embedding, hidden
-        if half is not None:
-            rows, inputs, units = _padded(words, _WORDS), _padded(embedding, _UNITS), _padded(hidden, _UNITS)
+        self.cell, self.words, self.layers = settings.cell, words, settings.layers
+        self.embedding, self.hidden, self.dropout = settings.embedding, settings.hidden, settings.dropout
+        self.half_type = half = HALF.get(settings.precision)
+        wide, high = (1, 1) if half is None else (_UNITS, _WORDS)
+        rows, inputs, units = _padded(words, high), _padded(self.embedding, wide), _padded(self.hidden, wide)
         self.encoder = nn.Parameter(torch.zeros(rows, inputs))
-        self.decoder = self.encoder if tied else nn.Parameter(torch.zeros(rows, units))
+        self.decoder = self.encoder if settings.tied else nn.Parameter(torch.zeros(rows, units))
         self.bias = nn.Parameter(torch.zeros(rows))
-        between = dropout if layers > 1 else 0.0
-        self.rnn = _MODULES[cell](inputs, units, layers, dropout=between)
+        between = self.dropout if self.layers > 1 else 0.0
+        self.rnn = _MODULES[self.cell](inputs, units, self.layers, dropout=between)
         for weight in self.rnn.parameters():
             nn.init.zeros_(weight)
         self._working: nn.LSTM | nn.GRU | None = None
         if half is not None:
             # Not a submodule, so that it is neither optimised nor saved in checkpoints.
-            working = _MODULES[cell](inputs, units, layers, dropout=between, dtype=half)
+            working = _MODULES[self.cell](inputs, units, self.layers, dropout=between, dtype=half)
             object.__setattr__(self, "_working", working)
 
     def place(self, device: torch.device) -> Network:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.options import build
+
+_ABOVE_0 = math.ulp(0.0)
+_RULES = (
+    (("layers", "hidden", "embedding", "epochs", "batch", "bptt"), 1, math.inf, "at least 1"),
+    (("rate", "clip", "minutes"), _ABOVE_0, math.inf, "a finite number above 0"),
+    (("warmup", "weight_decay"), 0, math.inf, "a finite number, not below 0"),
+    (("dropout",), 0, 1, "in [0, 1)"),
+    (("valid_share",), _ABOVE_0, math.nextafter(0.5, 1), "in (0, 0.5]"),
+    (("vocabulary_size",), 3, math.inf, "at least 3 (<unk>, <eos> and a word)"),
+)
+"""The lowest value of some settings, the value above the highest, and both in words."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +68,11 @@ class Settings:
     """Precision of matrix products; auto is fp16 on CUDA and fp32 elsewhere. Weights and updates are in fp32."""
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "embedding", "epochs", "batch", "bptt"):
-            if getattr(self, name) < 1:
-                raise PivotalError(f"{name} must be at least 1, but it is {getattr(self, name)}.", name)
-        for name in ("rate", "clip", "minutes"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise PivotalError(f"{name} must be a finite number above 0, but it is {value}.", name)
-        for name in ("warmup", "weight_decay"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise PivotalError(f"{name} must not be negative, but it is {getattr(self, name)}.", name)
-        if not 0 <= self.dropout < 1:
-            raise PivotalError(f"dropout must be in [0, 1), but it is {self.dropout}.", "dropout")
-        if not 0 < self.valid_share <= 0.5:
-            raise PivotalError(
-                f"valid_share must be in (0, 0.5], but it is {self.valid_share}.", "valid_share"
-            )
-        if self.vocabulary_size < 3:
-            raise PivotalError(
-                f"vocabulary_size must be at least 3 (<unk>, <eos> and a word), but it is {self.vocabulary_size}."
-            )
+        for names, low, high, rule in _RULES:
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not low <= value < high:
+                    raise PivotalError(f"{name} must be {rule}, but it is {value}.", name)
         if self.tied and self.embedding != self.hidden:
             raise PivotalError(
                 f"Tied weights need an embedding as wide as a layer, but embedding is {self.embedding} and hidden "

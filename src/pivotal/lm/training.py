@@ -20,7 +20,7 @@ from pivotal.lm.learner import SeedLearner, Stream
 from pivotal.lm.loop import TrainingCourse
 from pivotal.lm.model_folders import ModelFolders, snapshot_tokens
 from pivotal.lm.recipes import Settings
-from pivotal.lm.training_folder import TrainingFolder
+from pivotal.lm.training_folder import TEXT, TrainingFolder
 from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -115,13 +115,17 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
         )
     try:
         workplace.open(plan, overwrite=job.overwrite)
-        words, train_ids, valid_ids = workplace.encoded() or _encoded(job, workplace, watch)
+        text = workplace.load(TEXT)
+        if text is None:
+            text = _encoded(job, watch)
+            workplace.save(TEXT, text)
+        words = Vocabulary(tuple(text["words"]))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
             torch.set_flush_denormal(True)
-            stream = Stream.of(train_ids, words.ids[EOS], device)
+            stream = Stream.of(text["train"].numpy(), words.ids[EOS], device)
             learners = [SeedLearner(job.settings, len(words), stream, seed, device) for seed in seeds]
-            valid = torch.from_numpy(valid_ids).to(device)
+            valid = text["valid"].to(device)
             course = TrainingCourse(
                 job.settings, words, learners, valid, workplace, folders, watch, 60 * job.checkpoint_minutes
             )
@@ -155,9 +159,7 @@ def resolved(settings: Settings, device: torch.device) -> Settings:
     return dataclasses.replace(settings, precision=precision)
 
 
-def _encoded(
-    job: TrainingJob, workplace: TrainingFolder, watch: Watch
-) -> tuple[Vocabulary, np.ndarray, np.ndarray]:
+def _encoded(job: TrainingJob, watch: Watch) -> dict[str, Any]:
     """The vocabulary, and the ids of the training and the validation text."""
     corpus, settings = [Path(path) for path in job.corpus], job.settings
 
@@ -187,8 +189,7 @@ def _encoded(
         raise PivotalError(f"Validation needs at least 2 tokens, but its text has {len(held)}.")
     unknown = float(np.mean(ids == words.ids[UNK]))
     watch.say(f"{len(ids)} tokens to train on, {len(words)} words, {unknown:.1%} of the tokens are {UNK}.")
-    workplace.keep_encoded(words, ids, held)
-    return words, ids, held
+    return {"words": list(words.words), "train": torch.from_numpy(ids), "valid": torch.from_numpy(held)}
 
 
 def _written(learner: SeedLearner, course: TrainingCourse, folders: ModelFolders) -> Trained:

@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import LOCK, differences, disk, is_partial, locked, remove_partials, write_atomically
-from pivotal.lm.corpus import Vocabulary
 from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.records import serial
 
-PLAN, CHECKPOINT, VOCABULARY = "plan.json", "checkpoint.pt", "vocab.txt"
+PLAN, CHECKPOINT, TEXT = "plan.json", "checkpoint.pt", "text.pt"
 
 
 class TrainingFolder:
@@ -92,50 +89,27 @@ class TrainingFolder:
     def _clear(self) -> None:
         """Remove the files of a training. The plan is last, because it marks the folder as ours."""
         if (self.path / PLAN).is_file():
-            for name in (CHECKPOINT, "train.npy", "valid.npy", VOCABULARY, PLAN):
+            for name in (CHECKPOINT, TEXT, PLAN):
                 (self.path / name).unlink(missing_ok=True)
 
-    # -- the encoded text ---------------------------------------------------------------------------------------
+    # -- files --------------------------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[Vocabulary, np.ndarray, np.ndarray] | None:
-        """The encoded text, if it is complete: the vocabulary is written last."""
-        if not (self.path / VOCABULARY).is_file():
-            return None
-        arrays = [np.load(self.path / f"{name}.npy") for name in ("train", "valid")]
-        return Vocabulary.read(self.path / VOCABULARY), arrays[0], arrays[1]
+    def save(self, name: str, content: dict[str, Any]) -> None:
+        """Replace a file, the checkpoint or the encoded text. If the disk is full, the previous one remains."""
+        with disk(self.path / name):
+            write_atomically(self.path / name, lambda partial: _save_synced(partial, content))
 
-    def keep_encoded(self, vocabulary: Vocabulary, train: np.ndarray, valid: np.ndarray) -> None:
-        with disk(self.path):
-            for name, ids in (("train", train), ("valid", valid)):
-                write_atomically(self.path / f"{name}.npy", partial(_save_array, ids))
-            text = "\n".join(vocabulary.words) + "\n"
-            write_atomically(
-                self.path / VOCABULARY, lambda partial: Path(partial).write_text(text, encoding="utf-8")
-            )
-
-    # -- checkpoints --------------------------------------------------------------------------------------------
-
-    def save(self, content: dict[str, Any]) -> None:
-        """Replace the checkpoint. If the disk is full, the previous checkpoint remains."""
-        with disk(self.path / CHECKPOINT):
-            write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
-
-    def load(self) -> dict[str, Any] | None:
-        path = self.path / CHECKPOINT
+    def load(self, name: str) -> dict[str, Any] | None:
+        path = self.path / name
         if not path.is_file():
             return None
         try:
             return dict(load_tensors(path))
         except UNREADABLE as error:
             raise PivotalError(
-                f"{path} must be a complete checkpoint, but it cannot be read ({in_short(error)}). "
+                f"{path} must be a complete file of a training, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to start over."
             ) from None
-
-
-def _save_array(ids: np.ndarray, path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, ids)
 
 
 def _save_synced(path: Path, content: dict) -> None:
