@@ -56,12 +56,9 @@ def compare(
     from pivotal.searches import SEARCHES
 
     asked = Question(**question)  # checks the settings
-    stated = {
-        name for name in question if not shared_options.is_default(ctx, name)
-    }  # a preset may state values
-    settings = {
-        name: getattr(asked, name) for name in ("model", "phenomenon", "steps", *stated) if name != "seed"
-    }
+    # Only what the user states: a preset may state other values.
+    stated = [name for name in question if not shared_options.is_default(ctx, name) and name != "seed"]
+    settings = {name: getattr(asked, name) for name in ("model", "phenomenon", "steps", *stated)}
     settings |= {"max_kl": max_kl, "kl_weight": kl_weight}
     recipe = comparison(
         SEARCHES.names() if searches is None else [name.strip() for name in searches.split(",")],

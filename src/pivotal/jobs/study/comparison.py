@@ -82,7 +82,5 @@ def _options_of_searches(options: Sequence[str], labels: Sequence[str]) -> dict[
                 f"An option must be for a search of the comparison, but '{label}' in '{text}' is not listed."
                 + did_you_mean(label, labels)
             )
-        if name in own[label]:
-            raise PivotalError(f"'{label}.{name}' was given twice. Give it once.")
         own[label][name] = value
     return own

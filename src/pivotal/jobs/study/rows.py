@@ -131,36 +131,34 @@ def _is_whole(row: StudyRow, cell: Cell) -> bool:
 
 def rows_of(batch: Batch, name: str, folder: RunFolder, summary: Summary) -> list[StudyRow]:
     """The rows of a finished batch. `name` is that of the study."""
-    info, ablation = folder.info, folder.ablation() if batch.cell.settings.ablation else None
+    ablation = folder.ablation() if batch.cell.settings.ablation else None
+    shared = {
+        **_same(summary, "all_units", "clean_accuracy", "forward_nodes", "backward_nodes"),
+        **_same(folder.info, "device", "machine", "versions"),
+        **{name: folder.stated(name, str) for name in ("model_fingerprint", "data_fingerprint")},
+        "pairs": serial.plain(summary.pairs),
+        "search_seconds": summary.seconds.search,
+        "total_seconds": summary.seconds.total,
+    }
     return [
         StudyRow(
             **_asked(batch, name),
+            **shared,
+            **_same(run, "seed", "interval", "kl", "kl_after_edit", "units"),
             status=DONE,
-            seed=run.seed,
             accuracy=run.flip_accuracy,
-            interval=run.interval,
             by_group={group: share.value for group, share in run.by_group.items()},
             by_direction={label: share.value for label, share in run.by_direction.items()},
-            kl=run.kl,
-            kl_after_edit=run.kl_after_edit,
-            units=run.units,
             found=_found(run, folder.path / INTERVENTIONS / str(r), ablation.units if ablation else {}),
-            all_units=summary.all_units,
-            clean_accuracy=summary.clean_accuracy,
             judged=_judged(summary) if run is summary.best_run else None,
-            pairs=serial.plain(summary.pairs),
-            search_seconds=summary.seconds.search,
-            total_seconds=summary.seconds.total,
-            forward_nodes=summary.forward_nodes,
-            backward_nodes=summary.backward_nodes,
-            model_fingerprint=folder.stated("model_fingerprint", str),
-            data_fingerprint=folder.stated("data_fingerprint", str),
-            device=info.device,
-            machine=info.machine,
-            versions=info.versions,
         )
         for r, run in enumerate(summary.runs)
     ]
+
+
+def _same(record: object, *names: str) -> dict[str, Any]:
+    """The fields that a row takes over as they are."""
+    return {name: getattr(record, name) for name in names}
 
 
 def failed_rows(batch: Batch, name: str, error: str) -> list[StudyRow]:
