@@ -43,7 +43,7 @@ def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
 
 @BOTH
 @pytest.mark.parametrize("effort", [QUICK, EXACT], ids=["screened", "exact"])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [3])
 @pytest.mark.slow
 def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> None:
     problem = problem_of(steps, seed)
@@ -79,41 +79,6 @@ def test_an_idle_unit_is_named() -> None:
     assert f"{idle} is not needed" in verdict(made)
 
 
-def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
-    problem = problem_of("every")
-    made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
-    assert made.without == () and [part.size for part in made.smaller] == [1]
-    assert "this unit" in verdict(made) and made.reach is None
-
-
-@pytest.mark.slow
-def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
-    """What flips more is better, whatever the loss says; and a smaller set that is as good counts."""
-    problem = problem_of("every")
-    made = certify(fitted(problem, plant().decoys[:1]), problem, effort=QUICK)
-    assert not made.neighbours.optimal and not made.holds
-    two = certify(fitted(problem, (plant().units[0], plant().decoys[0])), problem, effort=QUICK)
-    assert two.smaller[0].enough and not two.holds
-    assert f"{plant().units[0]} flips" in verdict(two) or "instead of" in verdict(two)
-
-
-def test_what_was_judged_elsewhere_counts_for_the_smaller_sizes() -> None:
-    problem = problem_of("every")
-    made = certify(fitted(problem, plant().units), problem, effort=QUICK)
-    left = max(row.left.flipped for row in made.without)
-    assert made.smaller[1].best.flipped >= max(left, made.smaller[0].best.flipped)
-
-
-def test_more_candidates_than_units_leave_nothing_to_audit() -> None:
-    problem = problem_of("every")
-    made = certify(
-        fitted(problem, plant().units),
-        problem,
-        effort=Effort(candidates=100, sample=24, finalists=3, polish=20, first=4),
-    )
-    assert made.neighbours.audited == 0 and made.neighbours.tried == made.neighbours.there_are
-
-
 def test_a_set_of_all_units_has_no_neighbours() -> None:
     problem = Problem(plant().model, PAIRS.sample(60), steps="every", sites="hidden.0")
     made = certify(fitted(problem, tuple(problem.space)), problem, effort=QUICK)
@@ -124,21 +89,6 @@ def test_a_set_of_all_units_has_no_neighbours() -> None:
     assert "the set contains all units" in " ".join(sentences(made))
     held = verdict(replace(made, without=(), smaller=()))
     assert held.endswith("every unit matters, and no smaller set that was tried is as good.")
-
-
-def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
-    problem = problem_of("every")
-    made = certify(fitted(problem, plant().units), problem, effort=QUICK)
-    free = " ".join(sentences(made))
-    bound = " ".join(sentences(replace(made, max_kl=100.0)))
-    assert "none flips more than" in free and "no single unit was found" in free
-    assert "none that keeps KL within 100 flips more than" in bound
-    assert "no single unit that keeps KL within 100 was found" in bound
-    found = replace(made.found, bound_kept=False)
-    broken = " ".join(sentences(replace(made, max_kl=0.0, found=found)))
-    assert (
-        "none flips more than" in broken and "swaps may exceed that, because the set itself does." in broken
-    )
 
 
 @pytest.mark.parametrize(("max_kl", "refuted"), [(0.005, False), (2.0, True)])
@@ -153,17 +103,6 @@ def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
     assert made.neighbours.best.bound_kept is refuted
     assert all(part.best.bound_kept and (part.best.flipped > 0.3) is refuted for part in made.smaller)
     assert f"keep KL within {max_kl:g}" in " ".join(sentences(made))
-
-
-@pytest.mark.slow
-def test_held_out_pairs_report_and_do_not_decide() -> None:
-    problem = problem_of("every")
-    intervention = fitted(problem, plant().units)
-    alone = certify(intervention, problem, effort=QUICK)
-    with_test = certify(intervention, problem, test=problem_of("every"), effort=QUICK)
-    assert with_test.found.flipped_test is not None and alone.found.flipped_test is None
-    assert with_test.neighbours.swap == alone.neighbours.swap
-    assert with_test.neighbours.best.flipped == alone.neighbours.best.flipped
 
 
 def test_the_words() -> None:

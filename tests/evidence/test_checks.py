@@ -21,7 +21,6 @@ from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.problem.text import sentences_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
@@ -31,26 +30,6 @@ from pivotal.searches.learned import LearnedMask
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")
-
-
-@pytest.fixture(scope="module")
-def problem() -> Problem:
-    return Problem(PLANTED.model, PAIRS.sample(300), steps="every")
-
-
-@pytest.fixture(scope="module")
-def found(problem: Problem) -> Intervention:
-    """The planted units, set to +1 for singular and -1 for plural."""
-    return Intervention(
-        units=PLANTED.units,
-        directions=("singular", "plural"),
-        values=np.array([[1.0] * 3, [-1.0] * 3]),
-        steps="every",
-        model="planted",
-        model_fingerprint=PLANTED.model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint=problem.pairs.fingerprint(),
-    )
 
 
 def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
@@ -188,32 +167,6 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
 
 
-def test_a_closed_vocabulary_reads_the_sentences_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["<eos>", "The", "cat", "runs", "."]
-    modules = nn.Embedding(len(words), 6), nn.RNN(6, 4), nn.Linear(4, len(words))
-    model = RecurrentLM.from_modules("closed", *modules, words)
-    intervention = Intervention(
-        units=(model.unit_space().unit(0),),
-        directions=("singular", "plural"),
-        values=np.array([[1.0], [-1.0]]),
-        steps="every",
-        model="closed",
-        model_fingerprint=model.fingerprint(),
-        phenomenon="none",
-        data_fingerprint="",
-    )
-    cost = text_cost(intervention, model, ["The cat runs.", "The dog runs."])
-    assert cost is not None and cost.tokens == 3
-    monkeypatch.setattr("pivotal.evidence.side_effects.sentences_of", lambda: ["The cat runs."])
-    assert text_cost(intervention, model) is not None
-    assert text_cost(intervention, model, []) is None, "the bundled text must not stand in for an empty one"
-
-
-def test_the_bundled_text_is_ordinary() -> None:
-    lines = sentences_of()
-    assert len(lines) == len(set(lines)) > 90 and all(line.endswith(".") for line in lines)
-
-
 def test_effects_on_the_same_question_and_on_another(found: Intervention) -> None:
     same = effect_on(found, PLANTED.model, PAIRS.sample(100))
     assert same.related and same.flipped is not None and same.flipped.value == 1
@@ -248,15 +201,6 @@ def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
     assert max(mixed.flip_accuracy) < 0.75 and len(mixed.units) == 1
     shuffled = search_shuffled(search, *problems, seed=0)
     assert shuffled.clean_accuracy is not None and shuffled.clean_accuracy < 0.75
-
-
-def test_shuffled_weights_are_the_same_numbers_in_other_places() -> None:
-    model, _ = two_layers()
-    other, again = model.shuffled(3), model.shuffled(3)
-    tokens = [model.encode("The cat now").ids]
-    assert torch.equal(other.next_logits(tokens), again.next_logits(tokens))
-    assert not torch.allclose(other.next_logits(tokens), model.next_logits(tokens), atol=1e-3)
-    assert other.fingerprint() != model.fingerprint() and other.name.endswith("with shuffled weights")
 
 
 def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, found: Intervention) -> None:
@@ -325,3 +269,12 @@ def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
     model = PLANTED.model.shuffled(1)
     other = find(question, search, out=str(tmp_path / "other"), model=model)
     assert other.summary.verdict is not None and other.summary.verdict.word == "no evidence"
+
+
+def test_shuffled_weights_are_the_same_numbers_in_other_places() -> None:
+    model, _ = two_layers()
+    other, again = model.shuffled(3), model.shuffled(3)
+    tokens = [model.encode("The cat now").ids]
+    assert torch.equal(other.next_logits(tokens), again.next_logits(tokens))
+    assert not torch.allclose(other.next_logits(tokens), model.next_logits(tokens), atol=1e-3)
+    assert other.fingerprint() != model.fingerprint() and other.name.endswith("with shuffled weights")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import evaluate, random_control
+from pivotal.evidence.evaluation import evaluate, matched_sets, random_control
 from pivotal.evidence.examination import Examination, score_many, score_masks
 from pivotal.evidence.intervals import share_of
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
+from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.intervention import Intervention
@@ -26,26 +27,6 @@ from pivotal.searches.base import interventions_of
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")
-
-
-@pytest.fixture(scope="module")
-def problem() -> Problem:
-    return Problem(PLANTED.model, PAIRS.sample(300), steps="every")
-
-
-@pytest.fixture(scope="module")
-def found(problem: Problem) -> Intervention:
-    """The planted units, set to +1 for singular and -1 for plural."""
-    return Intervention(
-        units=PLANTED.units,
-        directions=("singular", "plural"),
-        values=np.array([[1.0] * 3, [-1.0] * 3]),
-        steps="every",
-        model="planted",
-        model_fingerprint=PLANTED.model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint=problem.pairs.fingerprint(),
-    )
 
 
 def test_the_whole_set_flips_everything_and_each_unit_is_missed(
@@ -63,24 +44,6 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
         assert 0.5 < one.flip_accuracy < 0.8  # a class of three is lost
     assert evaluate(found.without(0).without(0), problem).drop_one == ()
     json.dumps(scores.as_dict())
-
-
-def test_many_interventions_are_made_dense_a_few_at_a_time(
-    found: Intervention, problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    several = [found, found.without(0), found.without(1), found.without(2), found]
-    together = score_many(several, problem)
-    sizes: list[int] = []
-
-    def counted(mask: torch.Tensor, *more: Any) -> Any:
-        sizes.append(len(mask))
-        return score_masks(mask, *more)
-
-    monkeypatch.setattr("pivotal.evidence.examination.score_masks", counted)
-    monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
-    for whole, parts in zip(together, score_many(several, problem), strict=True):
-        np.testing.assert_allclose(parts, whole, rtol=1e-4)
-    assert sizes == [2, 2, 1]
 
 
 def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, found: Intervention) -> None:
@@ -181,12 +144,38 @@ def test_controls_come_with_training_pairs_only(problem: Problem, found: Interve
     assert control is not None and control.p_value == pytest.approx(1 / 3)
 
 
+def random_model(width: int, layers: int) -> Problem:
+    torch.manual_seed(0)
+    words = ["<eos>", "<unk>", "The", "cat", "dogs", "runs", "run"]
+    modules = nn.Embedding(len(words), 6), nn.RNN(6, width, num_layers=layers), nn.Linear(width, len(words))
+    model = RecurrentLM.from_modules("random", *modules, words)
+    pairs = tuple(MinimalPair(f"The {noun}", 1, ("runs", "run")) for noun in ("cat", "dogs"))
+    return Problem(model, PairSet("two", ("singular", "plural"), pairs))
+
+
+@pytest.mark.parametrize("layers", [1, 8])
+@pytest.mark.parametrize("sets", [1, 2, 5])
+def test_any_number_of_controls(layers: int, sets: int) -> None:
+    problem = random_model(4, layers)
+    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
+    mask[..., 0] = True
+    (found,) = interventions_of(problem, mask, mask.float())
+    control = random_control(Examination(found, problem), problem, sets, Terms(), seed=0, accuracy=0.0)
+    assert control.sets == len(control.flip_accuracy) == sets and control.p_value == 1
+
+
+def test_random_sets_have_as_many_units_in_each_site() -> None:
+    problem = random_model(40, 3)
+    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
+    mask[0, 0, [3, 5, 90]] = mask[0, 1, [3, 5]] = True
+    (found,) = interventions_of(problem, mask, mask.float())
+    drawn = matched_sets(found, problem, 20, seed=0)
+    by_site = drawn.view(20, 2, 3, 40).sum(-1)
+    assert (by_site == torch.tensor([[2, 0, 1], [2, 0, 0]])).all()
+    assert len({tuple(row.flatten().tolist()) for row in drawn}) > 10, "the sets differ"
+
+
 # -- on which problem --
-
-
-def test_save_load_same_scores(problem: Problem, found: Intervention, tmp_path: Path) -> None:
-    again = Intervention.load(found.save(tmp_path))
-    assert asdict(evaluate(again, problem)) == asdict(evaluate(found, problem))
 
 
 def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,15 +186,6 @@ def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.Mon
     assert problem.runs_at_once() == 1
     for at_once, one_by_one in zip(whole, score_masks(mask, values, problem), strict=True):
         assert np.allclose(at_once, one_by_one, atol=1e-5)
-
-
-def test_wide_masks_and_passes_backwards_are_fewer_at_once(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = problem.runs_at_once()
-    assert problem.runs_at_once(learning=True) == many // 2
-    monkeypatch.setattr("pivotal.problem.batch._ENTRIES", 3 * 2 * len(problem.space))
-    assert problem.runs_at_once() == 3
 
 
 def test_another_model_is_refused_unless_any_is_allowed(found: Intervention) -> None:

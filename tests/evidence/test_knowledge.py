@@ -89,11 +89,6 @@ def test_a_word_is_not_more_likely_than_itself() -> None:
     assert knowledge_of(asked).rank == np.median(rank)
 
 
-def test_medians_of_a_sample_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pivotal.evidence.knowledge.PREFIXES", 2)
-    assert "in a sample of 2 prefixes." in knowledge_of(problem()).told()
-
-
 def test_pairs_without_labels_and_with_one_direction() -> None:
     pairs = load_phenomenon("planted")
     bare = PairSet("bare", pairs.labels, tuple(replace(pair, label="") for pair in pairs[:40]))

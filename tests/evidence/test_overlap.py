@@ -39,13 +39,6 @@ def test_overlap_counts_prefixes_cues_and_words() -> None:
     assert overlap_of(train, bare).cue is None, "no cues are not cues that differ"
 
 
-@pytest.mark.parametrize("by", ["prefixes", "words"])
-def test_the_splits_are_as_unseen_as_their_names_say(by: str) -> None:
-    found = overlap_of(*PAIRS.split(test=100, by=by))
-    assert found.prefix == 0
-    assert (found.cue, found.words) == ((1, 1) if by == "prefixes" else (0, 0))
-
-
 @pytest.fixture(scope="module")
 def halves() -> tuple[Problem, Problem]:
     train, test = PAIRS.split(test=200, seed=0)
@@ -74,17 +67,6 @@ def test_the_planted_units_hold_for_words_that_their_values_never_saw(
     assert found is not None and found.slots == ("noun", "verb")
     assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
-
-
-@pytest.mark.slow
-def test_a_learned_direction_holds_for_unseen_words_as_well(halves: tuple[Problem, Problem]) -> None:
-    """Its values lie far beyond its mean activations, behind values that make the loss larger."""
-    train = Problem(PLANTED.model, halves[0].pairs, sites="hidden.0@das", values="unbounded")
-    found = replace(
-        planted(train), units=(train.space.unit(0),), values=np.zeros((2, 1)), active=np.ones((2, 1))
-    )
-    checked = unseen_words(Examination(found, train.on(halves[1].pairs)), train, Terms(kl_weight=0.1), seed=0)
-    assert checked is not None and checked.flip_accuracy.value > 0.95
 
 
 def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:

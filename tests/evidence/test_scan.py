@@ -7,14 +7,13 @@ import itertools
 import pytest
 import torch
 
-from pivotal.evidence.scan import Scan, Tried, farther_end
+from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.certificate import Effort, Look
 from pivotal.searches.tools.trials import placed
-from pivotal.units import Site, UnitSpace
 
 PAIRS = load_phenomenon("planted")
 
@@ -56,27 +55,3 @@ def test_the_looks_are_on_record_and_the_planted_units_come_out(problem: Problem
     assert two.looks == (Look(2016, 16, 2), Look(2016, 24, 3), Look(12, 24, 3))
     assert int(one.units[0, 0]) in planted
     assert set(two.units[0].tolist()) < planted
-
-
-def test_promising_pairs_are_distinct(problem: Problem) -> None:
-    scan = scan_of(problem, candidates=8)
-    scan.singles()
-    pairs = scan.pairs()
-    assert len({frozenset(pair) for pair in pairs.units.tolist()}) == len(pairs.units)
-    assert pairs.looks[0].sets <= 4 * 8
-
-
-def test_all_coordinates_of_a_head_go_to_the_same_end() -> None:
-    """Half way between the ends rounding decides, and coordinate by coordinate it would decide both ways."""
-    space = UnitSpace((Site("head.0", 3, size=16), Site("mlp.0", 4)))
-    noise = torch.Generator().manual_seed(0)
-    low, high, natural = torch.randn(3, 2, space.coordinates, generator=noise)
-    middle = (low + high) / 2
-    coordinate_wise = (middle - low).abs() > (middle - high).abs()
-    assert 0 < coordinate_wise[:, :16].float().mean() < 1
-    end = farther_end(space, middle, torch.stack([low, high, natural]))
-    at_low = (end == low)[:, :48].unflatten(1, (3, 16))
-    assert torch.equal(at_low.all(-1), at_low.any(-1))
-    nearer = torch.stack([low, high, natural])
-    assert torch.equal(farther_end(space, low + 0.1 * (high - low), nearer), high)
-    assert torch.equal(farther_end(space, low + 0.9 * (high - low), nearer), low)

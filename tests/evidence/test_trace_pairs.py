@@ -112,23 +112,6 @@ def test_the_last_step_is_what_the_evaluation_scores(name: str, steps: Steps) ->
     assert np.mean([o.flipped for o in scores.outcomes]) == scores.flip_accuracy.value
 
 
-@EACH
-def test_one_by_one_is_as_all_at_once(name: str) -> None:
-    intervention, problem, traces = traced(name, "single")
-    for i in (0, 17, 39):
-        alone = trace(problem.model, intervention, problem.pairs.pairs[i])
-        assert (alone.direction, alone.tokens, alone.cue) == (
-            traces[i].direction,
-            traces[i].tokens,
-            traces[i].cue,
-        )
-        for side in ("untouched", "edited"):
-            for grid in ("activation", "log_p"):
-                np.testing.assert_allclose(
-                    getattr(getattr(alone, grid), side), getattr(getattr(traces[i], grid), side), atol=2e-4
-                )
-
-
 def test_the_untouched_side_is_the_model_s_own() -> None:
     """Block outputs and probabilities as transformers itself gives them."""
     model = model_of("llama")

@@ -17,9 +17,8 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.unit_profiles import Histogram, UnitProfiles
+from pivotal.records.unit_profiles import UnitProfiles
 
 SENTENCES = ["The noun0a quite", "The noun0as near noun1b", "The noun2c often"]
 
@@ -48,12 +47,6 @@ def problem() -> Problem:
 @pytest.fixture(scope="module")
 def profiles(problem: Problem) -> UnitProfiles:
     return profile_units(found(), problem, run=3, sentences=SENTENCES, name="three sentences")
-
-
-def test_one_profile_for_each_unit_and_back_from_its_file(profiles: UnitProfiles) -> None:
-    assert [one.unit for one in profiles.profiles] == list(map(str, found().units))
-    assert (profiles.run, profiles.units, profiles.text) == (3, 3, "three sentences")
-    assert serial.decode(serial.encode(profiles), UnitProfiles, "units.json") == profiles
 
 
 def test_the_histogram_counts_every_natural_state_once(problem: Problem, profiles: UnitProfiles) -> None:
@@ -109,19 +102,6 @@ def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(
             assert best.logit == pytest.approx(float(change.max()), rel=1e-3)
             assert best.word == model.word(int(change.argmax()))
             assert one.written[label].down[0].logit == pytest.approx(float(change.min()), rel=1e-3)
-
-
-def test_a_text_that_the_model_cannot_read(problem: Problem) -> None:
-    made = profile_units(found(), problem, run=0)
-    assert made.tokens == 0 and all(not one.highest and not one.lowest for one in made.profiles)
-
-
-def test_a_histogram_has_as_many_bins_for_each_label(profiles: UnitProfiles) -> None:
-    one = profiles.profiles[0]
-    with pytest.raises(ValueError, match="different numbers of bins"):
-        serial.replace(one.natural, counts={"singular": (1, 2), "plural": (1,)})
-    with pytest.raises(ValueError, match="without a bin"):
-        Histogram(low=0.0, high=1.0, counts={})
 
 
 def transformer(site: str) -> tuple[Intervention, Problem]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.records.summary import Rejections
-from pivotal.report.page import write_report
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Interrupted
@@ -80,18 +78,6 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert {one.unit for one in run.drop_one} == set(run.unit_labels)
     assert set(run.by_direction) == {"singular", "plural"}
     assert set(run.by_group) == {"class 0", "class 1", "class 2"}
-
-
-@pytest.mark.slow
-def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
-    bare = find(QUESTION, SEARCH, runs=3, controls=0, out=str(tmp_path / "bare"))
-    assert json.loads((bare.folder.path / "summary.json").read_text())["controls"] == {}
-    assert bare.summary.runs == finding.summary.runs
-    compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
-    assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
-    assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
-    with pytest.raises(PivotalError, match="controls must be 0 to 10,000, but controls is -1"):
-        find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
 
 
 def test_the_best_run_is_chosen_on_training_pairs_and_leads(finding: Finding) -> None:
@@ -152,19 +138,8 @@ def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
         assert (found.prefix, found.words, found.flipped) == (outcome.prefix, outcome.words, outcome.flipped)
 
 
-@pytest.mark.slow
-def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_path: Path) -> None:
-    again = find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "again"))
-    assert without_times(again.folder.path) == without_times(finding.folder.path)
-    assert (again.folder.path / "traces.json").read_text() == (
-        finding.folder.path / "traces.json"
-    ).read_text()
-    other = find(replace(QUESTION, seed=5), SEARCH, runs=3, out=str(tmp_path / "other"))
-    assert without_times(other.folder.path) != without_times(finding.folder.path)
-
-
 @pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     finding: Finding, tmp_path: Path, signum: signal.Signals
 ) -> None:
@@ -289,6 +264,7 @@ def test_a_level_of_evidence_that_does_not_exist_is_refused_before_the_search(tm
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path: Path) -> None:
     search = LearnedMask(updates=20, refit=2)
     pairs = QUESTION.load_pairs()

@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import checked_model, model_of
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.searches.learned import LearnedMask
 
 PLANTED = plant().model
-DOUBLE = plant(dtype=torch.float64).model
 
 REFUSED = {
     "name": (
@@ -63,13 +59,3 @@ def test_a_name_of_ones_own_may_stand_for_any_model(name: str) -> None:
     assert checked_model(Question(name), PLANTED) is PLANTED
     shuffled = PLANTED.shuffled()
     assert checked_model(Question("planted"), shuffled) is shuffled
-
-
-def test_the_bases_of_a_model_do_not_hide_how_it_was_loaded() -> None:
-    pairs = load_phenomenon("planted").sample(40)
-    bare = Problem(DOUBLE, pairs, sites="hidden.0@probe").model
-    model = DOUBLE.in_bases(bare.bases)
-    assert checked_model(Question("planted", priming="<eos>", dtype="float64"), model) is model
-    for question in (Question("planted", priming="The"), Question("planted", dtype="float32")):
-        with pytest.raises(PivotalError, match="planted was loaded"):
-            checked_model(question, model)

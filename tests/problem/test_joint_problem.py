@@ -11,14 +11,11 @@ from torch import Tensor
 
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.passes import How, recording
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.relabel import pooled
 from pivotal.searches.ablation import ablation_ranks
-from pivotal.searches.learned import LearnedMask
-from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 
 PLANTED = plant()
@@ -93,12 +90,6 @@ def test_questions_may_share_prefixes() -> None:
     assert not all(few <= prefixes(part, "small") for part in batches)
 
 
-def test_a_unit_that_a_small_question_needs_is_not_pruned(joint: Problem) -> None:
-    mask, values = edit(joint, 0, 1, 2)
-    kept = prune(joint, Terms(), mask.bool(), values, 0.2, shared=True)
-    assert kept.tolist() == edit(joint, 0, 1)[0].bool().tolist()
-
-
 def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint: Problem) -> None:
     fixed, batches = joint.fixed_batches(16), joint.batches(16)
     assert len({len(batch) for batch in batches}) > 1, "some batches get examples without weight"
@@ -107,21 +98,6 @@ def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint: Problem) ->
         found, expected = (one.run(*edit(joint, 1)) for one in (fixed.anew(), batch))
         assert found.flips().item() == pytest.approx(0.5)
         assert Terms().loss(found).item() == pytest.approx(Terms().loss(expected).item(), rel=1e-5)
-
-
-def test_a_search_in_one_shape_finds_the_units_of_both_questions() -> None:
-    found = []
-    hows: tuple[How, ...] = ("never", "unrecorded")
-    for how in hows:
-        problem = make(question(LARGE, 90), question(SMALL, 15))
-        with recording(how) as account:
-            search = LearnedMask(max_units=2, updates=60, refit=20, batch=32)
-            found.append(search.solve(problem, runs=2))
-        assert bool(account.recorded) == (how == "unrecorded")
-    plain, fixed = found
-    assert set(plain.best.units) == set(OF_CLASS[:2])
-    assert [one.units for one in fixed.interventions] == [one.units for one in plain.interventions]
-    assert np.allclose(fixed.train_score, plain.train_score, atol=1e-4)
 
 
 def test_the_groups_of_one_question_are_not_weighed() -> None:

@@ -151,17 +151,6 @@ def test_a_search_in_one_shape_finds_the_same_units(search: Search, steps: Steps
     assert problems[0].work == problems[1].work
 
 
-@BOTH_STEPS
-def test_a_search_of_a_transformer_in_one_shape_finds_the_same_units(steps: Steps) -> None:
-    search = LearnedMask(max_units=2, updates=12, refit=6, batch=BATCH)
-    (plain, _), (fixed, some) = (
-        solved(search, problem_of("llama", steps), how) for how in ("never", "unrecorded")
-    )
-    assert some > 1
-    assert [one.units for one in fixed.interventions] == [one.units for one in plain.interventions]
-    assert np.allclose(fixed.train_score, plain.train_score, atol=1e-4)
-
-
 def test_what_has_no_fixed_shape_is_run_in_its_own() -> None:
     def reason(problem: Problem, runs: int = 1) -> str:
         with recording("unrecorded"):

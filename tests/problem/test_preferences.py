@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.searches.planted import Memory, Stopped
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
@@ -83,14 +82,6 @@ def test_without_a_label_the_preferred_word_is_expected() -> None:
         problem.preferences.change(problem.run(mask, values).states),
         labelled.preferences.change(labelled.run(mask, values).states),
     )
-
-
-def test_every_part_of_the_problem_has_some_pairs_of_every_question() -> None:
-    problem = keeping(0, 1)
-    for part in (*problem.batches(32), problem.sample(20)):
-        assert part.preferences.names == ("class 0", "class 1")
-    assert problem.without_questions.preferences.names == ()
-    assert len(problem.without_questions.tree.leaf) == len(problem)
 
 
 def test_runs_that_change_a_question_too_much_rank_last() -> None:
@@ -170,33 +161,8 @@ def test_a_unit_that_only_makes_up_for_a_change_is_not_pruned(entangled: tuple[P
     assert torch.equal(prune(problem, Terms(max_change=0.02), mask, values, 0.002, shared=True), mask)
 
 
-@pytest.mark.slow
-def test_the_search_finds_the_unit_that_makes_up_for_a_change(entangled: tuple[Problem, Unit, Unit]) -> None:
-    problem, decides, decoy = entangled
-    search = LearnedMask(max_units=2, max_change=0.02, updates=60, refit=60, batch=0)
-    found = search.solve(problem, seed=0).best
-    assert set(found.units) == {decides, decoy}
-    outcome = problem.run_intervention(found)
-    assert float(outcome.flipped().float().mean()) > 0.95
-    assert problem.preferences.change(outcome.states).abs().max() < 0.03
-    # Without the bound the unit of class 0 suffices, and the kept class changes.
-    free = replace(search, max_change=None).solve(problem, seed=0).best
-    assert problem.preferences.change(problem.run_intervention(free).states).abs().max() > 0.1
-
-
 def test_a_bound_needs_a_kept_question() -> None:
     with pytest.raises(PivotalError, match="max_change bounds the questions of --keep"):
         LearnedMask(max_change=0.1).solve(Problem(PLANTED.model, PAIRS.sample(30)))
     with pytest.raises(PivotalError, match="max_change must be above 0"):
         LearnedMask(max_change=0.0)
-
-
-def test_a_stopped_search_with_kept_questions_resumes_to_the_same_result() -> None:
-    search = LearnedMask(**QUICK, updates=20, refit=5)
-    memory = Memory(stop_at=10)
-    with pytest.raises(Stopped):
-        search.solve(keeping(1), seed=1, checkpoint=memory)
-    resumed = search.solve(keeping(1), seed=1, checkpoint=memory)
-    whole = search.solve(keeping(1), seed=1)
-    assert resumed.train_score == whole.train_score
-    assert resumed.best.units == whole.best.units

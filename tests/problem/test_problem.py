@@ -15,7 +15,6 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.divergence import divergence
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -131,13 +130,6 @@ def test_a_batch_reads_the_untouched_states_without_running_the_model(
     assert not runs
 
 
-def test_a_shared_mask_is_the_same_mask_for_both_directions() -> None:
-    problem = small_problem("every")
-    mask, values = draw(problem)
-    shared = problem.run(mask[:, 0], values).log_ratio
-    assert torch.allclose(shared, problem.run(mask[:, :1].expand(-1, 2, -1), values).log_ratio)
-
-
 def test_direction_is_what_the_model_does_not_prefer_whatever_grammar_says() -> None:
     problem = small_problem("every")
     assert set(problem.direction.tolist()) == {0, 1}
@@ -173,18 +165,6 @@ def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
     assert problem.rejected.total == 5
     assert problem.rejected.reasons["outside the vocabulary: wug"] == 2
     assert problem.rejected.describe(1) == "outside the vocabulary: wug (2) and 2 more"
-
-
-def test_two_words_with_one_token_cannot_be_told_apart() -> None:
-    class CaseBlind(RecurrentLM):
-        def tokens_of(self, word: str) -> tuple[int, ...]:
-            return super().tokens_of(word.lower())
-
-    model = small_model()
-    model.__class__ = CaseBlind
-    pairs = pairs_of("The cat", words=(("Run", "run"), ("runs", "run")))
-    problem = Problem(model, pairs)
-    assert problem.rejected.reasons == {"the same tokens for both words: Run / run": 1}
 
 
 def test_nothing_left_to_ask_is_an_error() -> None:
@@ -334,27 +314,6 @@ def test_a_sample_has_all_the_pairs_of_its_prefixes() -> None:
     assert problem.sample(10, seed=4) is some, "with what the untouched model does on it"
     assert {pair.prefix for pair in problem.sample(10, seed=5).pairs} != prefixes
     assert problem.sample(100_000) is problem
-
-
-def test_the_tree_does_several_times_less_work_than_sentences_one_by_one() -> None:
-    problem = Problem(plant().model, load_phenomenon("planted"))
-    assert int(problem.tree.lengths.sum()) > 6 * len(problem.tree)
-
-
-@BOTH_STEPS
-def test_kl_at_all_positions_is_that_of_the_distributions(steps: Steps) -> None:
-    """It is computed from kept means of the output projection, those of drawn positions from the distributions."""
-    problem = Problem(small_model(), pairs_of(*PREFIXES), steps=steps)
-    mask = torch.zeros(2, 2, len(problem.space))
-    mask[1, :, ::3] = 1
-    states = problem.run(mask, torch.full_like(mask, 0.7)).states
-    expected = divergence(problem.model.readout(problem.tensors.clean), problem.model.readout(states))
-    everywhere = torch.arange(len(states))
-    torch.testing.assert_close(problem.kl(states), expected, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(problem.kl(states, everywhere), expected, atol=1e-6, rtol=1e-5)
-    drawn = torch.tensor([3, 0, 3, len(states) - 1, 0])
-    torch.testing.assert_close(problem.kl(states, drawn), expected[drawn], atol=1e-6, rtol=1e-5)
-    assert float(expected[:, 1].max()) > 0.01
 
 
 def test_a_tie_is_not_a_preference() -> None:

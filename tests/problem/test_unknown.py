@@ -11,12 +11,10 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import options_for_more, with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "cats", "near", "sleeps", "sleep"]
 ASKED = ("sleeps", "sleep")
@@ -62,13 +60,6 @@ def test_counterfactuals_are_read_alike() -> None:
     assert read.counterfactuals == ("the cat near <unk>", "the cats near <unk>")
 
 
-def test_only_if_it_was_asked_for() -> None:
-    given = pairs("the cat near zebra")
-    assert as_read(Question(), model(), given) is given
-    assert as_read(Question(unknown="unk"), model(), given)[0].prefix == "the cat near <unk>"
-    assert with_unknown(model(unk=False), given) is given, "it has no word for unknown words"
-
-
 @pytest.mark.parametrize(
     ("given", "steps", "cure"),
     [
@@ -109,16 +100,3 @@ def test_pairs_without_a_cue_are_asked_at_every_step() -> None:
     assert len(problem) == 2
     single = Problem(model(), problem.pairs, steps="single")
     assert (len(single), single.rejected.describe()) == (1, "no cue, which a single step needs (1)")
-
-
-def test_lower_case() -> None:
-    pair = MinimalPair(
-        "The Cat", 1, ("Sleeps|Naps", "Sleep"), "A", "G", (("noun", "Cat"),), ("The Cat", "The Cats")
-    )
-    lower = PairSet("x", ("A", "B"), (pair,)).lower()[0]
-    assert (lower.prefix, lower.words, lower.counterfactuals) == (
-        "the cat",
-        ("sleeps|naps", "sleep"),
-        ("the cat", "the cats"),
-    )
-    assert (lower.label, lower.group, lower.lexemes) == ("A", "G", (("noun", "Cat"),))

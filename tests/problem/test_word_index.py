@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,22 +11,15 @@ from tests.models.tiny import pieces, random_model
 from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.certify import certify
-from pivotal.evidence.trace import trace
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.asking import Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
-from pivotal.searches import SEARCHES
 from pivotal.searches.base import interventions_of
-from pivotal.searches.tools.refit import Refit
 from pivotal.testing import check_model
 from pivotal.units import Steps
 
@@ -128,21 +120,6 @@ def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) 
         assert log_p[1 - to] - log_p[to] == pytest.approx(float(after[e]), abs=1e-4)
 
 
-@pytest.mark.parametrize("which", ["wiki-lstm", "gru", "llama", "bloom"])
-def test_traces_have_the_probabilities_of_the_sets(which: str) -> None:
-    problem = problem_of(which)
-    model, found = problem.model, intervention_of(problem)
-    for e, pair in enumerate(problem.pairs):
-        to = int(problem.direction[e])
-        made = trace(model, found, pair)
-        clean = naive(model, pair, lambda ids: model.next_logits([ids])[0].log_softmax(-1))
-        assert [row[-1] for row in made.log_p.untouched] == pytest.approx(clean, abs=1e-4)
-        edited = model.intervened(found, LABELS[to])
-        log_p = naive(model, pair, lambda ids, e=edited: e.next_logits([ids])[0].log_softmax(-1))
-        assert [row[-1] for row in made.log_p.edited] == pytest.approx(log_p, abs=1e-4)
-        assert made.direction == LABELS[to] and made.flipped == bool(log_p[to] > log_p[1 - to])
-
-
 def test_large_sets_give_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     def outcome() -> tuple[torch.Tensor, torch.Tensor]:
         problem = Problem(tiny(), pairs_of(PIECES), sites="mlp")
@@ -201,57 +178,4 @@ def test_words_that_cannot_be_compared_are_left_out_of_a_set() -> None:
         asking.ask(MinimalPair("The doctor", 1, ("zebra|dax", "walk|jump")))
 
 
-def test_words_of_sets_that_are_left_out_are_told() -> None:
-    pairs = pairs_of((("is|zebra", "walk"), ("is", "zebra")))
-    problem = Problem(tiny(), pairs, sites="mlp")
-    assert (len(problem), problem.rejected.describe()) == (3, "outside the vocabulary: zebra (3)")
-    assert problem.rejected.describe_left_out() == "outside the vocabulary: zebra (3)"
-
-
 # -- searches and certificates on sets --
-
-
-def planted_sets() -> PairSet:
-    """The planted pairs with all verbs of a class at once."""
-    pairs = load_phenomenon("planted")
-    by_class: dict[str, tuple[str, str]] = {}
-    for group in pairs.groups:
-        verbs = dict.fromkeys(pair.words for pair in pairs if pair.group == group)
-        by_class[group] = ("|".join(v for v, _ in verbs), "|".join(v for _, v in verbs))
-    made = dict.fromkeys(replace(pair, words=by_class[pair.group], lexemes=()) for pair in pairs)
-    return PairSet("planted", pairs.labels, tuple(made))
-
-
-SLOW = {"exchange", "greedy", "reinforce"}
-QUICK = {
-    "learned": {"max_units": 3.0, "updates": 80, "refit": 20},
-    "greedy": {"max_units": 3.0, "refit": 40},
-    "reinforce": {"updates": 40, "refit": 10},
-    "exchange": {"max_units": 3.0, "rounds": 1, "start": "attribution", "refit": 20, "polish": 10},
-    "random": {"refit": 10},
-    "ablation": {"refit": 10},
-    "attribution": {"refit": 10},
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SEARCHES.names()],
-)
-def test_every_search_works_on_sets(name: str) -> None:
-    kind = SEARCHES.get(name)
-    problem = Problem(plant().model, planted_sets().sample(120), steps="every")
-    found = kind(**QUICK.get(name, {})).solve(problem, seed=0)
-    flipped = problem.run_intervention(found.best).flipped()
-    assert kind.chance or flipped.any()
-    if name in ("learned", "greedy"):
-        assert set(found.best.units) == set(plant().units) and flipped.all()
-
-
-def test_a_certificate_of_sets() -> None:
-    problem = Problem(plant().model, planted_sets(), steps="every")
-    mask = torch.zeros(1, 2, len(problem.space))
-    mask[:, :, [problem.space.flat(unit) for unit in plant().units]] = 1
-    found = interventions_of(problem, mask.bool(), Refit(updates=30).fit(problem, mask).values)[0]
-    made = certify(found, problem, effort=Effort(candidates=6, audit=0, sample=16, finalists=2, polish=10))
-    assert made.holds and made.found.flipped == 1

@@ -1,0 +1,49 @@
+"""An examination runs the model once, whoever reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.evidence.checks import divergence_of, natural_range
+from pivotal.evidence.evaluation import scores_of
+from pivotal.evidence.examination import Examination
+from pivotal.evidence.trace import trace_held_out
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
+
+
+@pytest.mark.parametrize("prefixes", [1, 7, 40])
+def test_a_sample_has_the_outcome_of_a_run_of_its_own(
+    problem: Problem, found: Intervention, prefixes: int
+) -> None:
+    sample = Examination(found.without(0), problem).sample(prefixes)
+    own = problem.sample(prefixes).run_intervention(found.without(0))
+    assert sample.problem is problem.sample(prefixes) and len(sample.flipped) == len(sample.problem)
+    torch.testing.assert_close(sample.outcome.log_ratio, own.log_ratio, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(sample.outcome.states, own.states, rtol=1e-5, atol=1e-5)
+    assert sample.outcomes[0].log_odds[1] == pytest.approx(-float(own.log_ratio[0, 0]), abs=1e-5)
+
+
+def test_scores_checks_and_traces_share_one_run(problem: Problem, found: Intervention) -> None:
+    one = found.without(0).without(0)  # of a single unit there is nothing to leave out
+    inside = Examination(replace(one, values=0.5 * one.values), problem)
+    problem.natural_range()
+    before = problem.work.forward
+    scores, natural = scores_of(inside), natural_range(inside)
+    divergence_of(inside)
+    trace_held_out(inside, run=0, seed=0)
+    assert problem.work.forward == before + problem.tree.n_live
+    assert (natural.flipped, natural.by_direction) == (scores.flip_accuracy, scores.by_direction)
+    assert natural.kl == scores.kl == pytest.approx(np.mean([pair.kl for pair in scores.outcomes]), rel=1e-4)
+    # Values that lie outside are clamped, which takes a run of its own.
+    natural_range(Examination(replace(one, values=100 * one.values), problem))
+    assert problem.work.forward == before + 2 * problem.tree.n_live
+
+
+def test_what_is_known_already_is_not_computed_again(problem: Problem, found: Intervention) -> None:
+    knowledge = Examination(found, problem).knowledge
+    assert Examination(found, problem, knowledge=knowledge).knowledge is knowledge
