@@ -183,7 +183,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
         ({"run": 9}, "no run 9"),
         ({"which": 7}, "runs 0 to 1"),
         ({"sentence": "The zebra"}, "zebra"),
-        ({"sentence": " "}, "words before"),
+        ({"sentence": " "}, "some words and then"),
         ({"words": ["same", "same"]}, "the fields for the two words"),
         ({"direction": "dual"}, "singular or plural"),
         ({"units": [{"unit": "hidden.0:3", "values": [1e39, 0]}]}, "finite"),

@@ -116,10 +116,9 @@ def find_cue(prefix: str, cue: str) -> int:
             field="cue",
         )
     if len(places) > 1:
-        where = ", ".join(map(str, places))
         raise PivotalError(
-            f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. "
-            f"Give its index instead: {where}.",
+            f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. Give its index instead: "
+            f"{', '.join(map(str, places))}.",
             field="cue",
         )
     return places[0]
@@ -169,12 +168,8 @@ def _check_words(words: tuple[str, ...]) -> None:
         raise PivotalError(f"A pair has two different words, not {words!r}.", field="words")
     every = [word for entry in words for word in members(entry)]
     for word in every:
-        if not word:
-            raise PivotalError(f"Each label needs a word, but one is empty: {words!r}.", field="words")
-        if " " in word:
-            raise PivotalError(
-                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
-            )
+        if not word or " " in word:
+            raise PivotalError(f"Each label needs a word without spaces, but one is '{word}'.", field="words")
     if len(set(every)) < len(every):
         twice = next(word for word in every if every.count(word) > 1)
         raise PivotalError(

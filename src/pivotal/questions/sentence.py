@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.questions.minimal_pair import MinimalPair, members, shown
 from pivotal.questions.pairs import PairSet
-
-_EXAMPLE = "“The doctor near the cars admires”"
+from pivotal.questions.pairs_file import index_or_word
 
 
 def pair_of(
@@ -29,38 +27,32 @@ def pair_of(
     The last word of the sentence is one of the two words. `words` are the two words in the order of the labels. `cue`
     is a word of the sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
     """
-    said = sentence.split()
+    typed = sentence.split()
     if words is None:
-        if len(said) < 2:
-            raise PivotalError(
-                f"A sentence has some words and then the word asked about, as {_EXAMPLE}, but it is {sentence!r}."
-            )
-        asked, prefix = _other_word(said[-1], known(), labels, named[0]), said[:-1]
+        asked: tuple[str, ...] = _other_word(typed[-1], known(), labels, named[0]) if len(typed) > 1 else ()
+        prefix = typed[:-1]
     else:
-        asked = _two(words, labels, named[0])
-        prefix = said[:-1] if said and any(said[-1] in members(entry) for entry in asked) else said
-        if not prefix:
+        asked = tuple(word.strip() for word in words)
+        if len(asked) != 2 or asked[0] == asked[1]:
             raise PivotalError(
-                f"A sentence has some words before {' or '.join(map(shown, asked))}, but it is {sentence!r}."
+                f"Two different words are asked about, {labels[0]} first, such as admires,admire, but {named[0]} is "
+                f"{','.join(words)!r}."
             )
+        ends = typed and any(typed[-1] in members(entry) for entry in asked)
+        prefix = typed[:-1] if ends else typed
+    if not prefix:
+        raise PivotalError(
+            "A sentence has some words and then the word asked about, as “The doctor near the cars admires”, but it is "
+            f"{sentence!r}."
+        )
     text = " ".join(prefix)
-    place = _given_cue(text, cue) if cue is not None else _known_cue(prefix, known())
+    place = _known_cue(prefix, known()) if cue is None else index_or_word(cue)
     if place is None and at_cue:
         raise PivotalError(
             f"This intervention acts at the cue, but no word of “{text}” is a cue that the phenomenon knows, or more "
             f"than one is. Name it with {named[1]}: one of {', '.join(dict.fromkeys(prefix))}, or a 0-based index."
         )
-    return MinimalPair(text, place or 0, asked), place is not None
-
-
-def _two(words: Sequence[str], labels: tuple[str, str], option: str) -> tuple[str, str]:
-    named = [word.strip() for word in words]
-    if len(named) != 2 or not all(named) or named[0] == named[1]:
-        raise PivotalError(
-            f"Two different words are asked about, {labels[0]} first, such as admires,admire, but {option} is "
-            f"{','.join(words)!r}."
-        )
-    return named[0], named[1]
+    return MinimalPair.parse(text, place or 0, asked), place is not None
 
 
 def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str) -> tuple[str, str]:
@@ -68,32 +60,21 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str)
     if len(pairs) == 1:
         return next(iter(pairs))
     usual = Counter(pair.words for pair in known).most_common(1)[0][0]
-    cure = f"two words with {option}, that of “{labels[0]}” first, such as {','.join(map(shown, usual))}."
-    if not pairs:
-        forms = sorted({form for pair in known for words in pair.word_sets for form in words})
-        near = difflib.get_close_matches(word, forms, n=3)
-        guess = f"Did you mean {' or '.join(map(_quoted, near))}?" if near else f"It has {_few(forms)}."
-        raise PivotalError(
-            f"The last word of the sentence must be one of the words that {known.name} asks about, but {word!r} is "
-            f"not. {guess} End the sentence with one of them, or name {cure}"
-        )
-    listed = "; ".join(" or ".join(_quoted(shown(word)) for word in two) for two, _ in pairs.most_common(3))
-    raise PivotalError(
-        f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
-        f"{known.name}: {listed}. Name {cure}"
+    cure = (
+        f"Name two words with {option}, that of “{labels[0]}” first, such as {','.join(map(shown, usual))}."
     )
-
-
-def _given_cue(prefix: str, cue: str) -> int:
-    words = prefix.split()
-    if cue not in words and cue.isascii() and cue.isdigit():
-        if len(cue) > 9 or int(cue) >= len(words):
-            raise PivotalError(
-                f"The cue is a word of “{prefix}” or its index, from 0 to {len(words) - 1}, but it is {cue:.20}.",
-                "cue",
-            )
-        return int(cue)
-    return find_cue(prefix, cue)
+    if pairs:
+        listed = "; ".join(" or ".join(map(shown, two)) for two, _ in pairs.most_common(3))
+        raise PivotalError(
+            f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
+            f"{known.name}: {listed}. {cure}"
+        )
+    forms = Counter(form for pair in known for words in pair.word_sets for form in words)
+    guess = did_you_mean(word, forms).partition(" Available:")[0]
+    raise PivotalError(
+        f"The last word of the sentence must be one of the words that {known.name} asks about, such as "
+        f"{', '.join(list(forms)[:6])}, but {word!r} is not.{guess} {cure}"
+    )
 
 
 def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
@@ -109,11 +90,3 @@ def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
         usual = {pair.cue for pair in known}
         found = [index for index in found if index in usual]
     return found[0] if len(found) == 1 else None
-
-
-def _few(words: Sequence[str], most: int = 6) -> str:
-    return ", ".join(map(_quoted, words[:most])) + (" …" if len(words) > most else "")
-
-
-def _quoted(word: str) -> str:
-    return f"“{word}”"
