@@ -58,6 +58,7 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     assert "no cue" in done.out
 
 
+@pytest.mark.slow
 def test_labels_that_do_not_depend_on_the_prefix_are_a_warning(pivotal: Run, tmp_path: Path) -> None:
     fillers = ("near", "behind", "quite", "often")
     rows = [

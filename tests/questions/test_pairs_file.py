@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import string
 import tempfile
 from pathlib import Path
 
@@ -95,40 +94,6 @@ def test_a_line_thirty_times_is_one_pair(tmp_path):
     assert (len(pairs), pairs.merged) == (1, 29)
     with pytest.raises(PivotalError, match=r"two pairs or more .* but 'copies' has 1 different one"):
         pairs.split(test=6)
-
-
-json_like = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_subnormal=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*ROW, "singular", "plural", "x"]), inner, max_size=6)
-    ),
-    max_leaves=8,
-)
-damaged = st.dictionaries(st.sampled_from([*ROW, "extra"]), json_like, max_size=3).map(
-    lambda changes: json.dumps({**ROW, **changes}).encode()
-)
-header = b"prefix,cue,word.a,word.b,label\n"
-junk = st.one_of(
-    st.binary(max_size=60),
-    st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    damaged,
-    st.text(string.ascii_letters + '", \n\t\r01', max_size=40).map(lambda text: header + text.encode()),
-)
-
-
-@given(junk, st.sampled_from([".jsonl", ".csv", ".tsv"]))
-@settings(max_examples=300, deadline=None)
-@pytest.mark.slow
-def test_junk_gives_a_clear_error_or_a_valid_set(content, suffix):
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), f"junk{suffix}", content)
-        try:
-            pairs = read_pairs(path)
-        except PivotalError as error:
-            assert str(path) in str(error)
-        else:
-            assert len(pairs) >= 1
 
 
 def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):

@@ -18,45 +18,41 @@ published = pytest.mark.skipif(not DATA.is_dir(), reason="the files of BLiMP are
 
 NUMBER, GENDER, ONE_WAY = ("singular", "plural"), ("not feminine", "feminine"), ("good", "bad")
 ASKED = {
-    "anaphor_gender_agreement": GENDER,
-    "anaphor_number_agreement": NUMBER,
-    "animate_subject_passive": ONE_WAY,
-    "determiner_noun_agreement_1": NUMBER,
-    "determiner_noun_agreement_irregular_1": NUMBER,
-    "determiner_noun_agreement_with_adj_irregular_1": NUMBER,
-    "determiner_noun_agreement_with_adjective_1": NUMBER,
-    "distractor_agreement_relational_noun": NUMBER,
-    "distractor_agreement_relative_clause": NUMBER,
-    "irregular_past_participle_verbs": ONE_WAY,
-    "irregular_plural_subject_verb_agreement_1": NUMBER,
-    "npi_present_1": ONE_WAY,
-    "npi_present_2": ONE_WAY,
-    "principle_A_c_command": NUMBER,
-    "principle_A_case_1": ONE_WAY,
-    "principle_A_case_2": ONE_WAY,
-    "principle_A_domain_1": ONE_WAY,
-    "principle_A_domain_2": GENDER,
-    "regular_plural_subject_verb_agreement_1": NUMBER,
-    "wh_island": ONE_WAY,
+    "anaphor_gender_agreement": (GENDER, "6e127d2d799cec10"),
+    "anaphor_number_agreement": (NUMBER, "1b8685b743efbc54"),
+    "animate_subject_passive": (ONE_WAY, "2d79b46b192206f7"),
+    "determiner_noun_agreement_1": (NUMBER, "b713ffb1a37ad742"),
+    "determiner_noun_agreement_irregular_1": (NUMBER, "f94466a8b6af420b"),
+    "determiner_noun_agreement_with_adj_irregular_1": (NUMBER, "392c100e6477a98d"),
+    "determiner_noun_agreement_with_adjective_1": (NUMBER, "b5e9a9daf81331bc"),
+    "distractor_agreement_relational_noun": (NUMBER, "ce73bacac9fc9324"),
+    "distractor_agreement_relative_clause": (NUMBER, "44c7ffc8e75fb5d4"),
+    "irregular_past_participle_verbs": (ONE_WAY, "944887143eafa1a8"),
+    "irregular_plural_subject_verb_agreement_1": (NUMBER, "ccdd953716953f74"),
+    "npi_present_1": (ONE_WAY, "a60cef6922644994"),
+    "npi_present_2": (ONE_WAY, "6534fb7c447de713"),
+    "principle_A_c_command": (NUMBER, "7e7c7469f8192ed6"),
+    "principle_A_case_1": (ONE_WAY, "8b5f38b7902b0c71"),
+    "principle_A_case_2": (ONE_WAY, "805e037f3ed7322d"),
+    "principle_A_domain_1": (ONE_WAY, "51b5757653685652"),
+    "principle_A_domain_2": (GENDER, "0f594779b72e2a9b"),
+    "regular_plural_subject_verb_agreement_1": (NUMBER, "5a287e70aaa8be98"),
+    "wh_island": (ONE_WAY, "1e048cf02e686ecc"),
 }
+"""The labels of paradigms that can be asked, and the fingerprints of their pairs; published results rest on them."""
 
 
 @published
 def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not() -> None:
     parts = {part.name: part for part in Blimp(str(DATA)).parts()}
     assert len(parts) == 67
-    assert {name: part.pairs.labels for name, part in parts.items() if part.pairs} == ASKED
+    asked = {name: part.pairs for name, part in parts.items() if part.pairs is not None}
+    assert {name: (pairs.labels, pairs.fingerprint()) for name, pairs in asked.items()} == ASKED
     reasons = {part.reason for part in parts.values() if part.pairs is None}
     assert reasons == {
         "it compares one word after two prefixes, not two words after one prefix.",
         "it compares whole sentences, not two words after one prefix.",
     }
-    for name, labels in ASKED.items():
-        pairs = parts[name].pairs
-        assert pairs is not None and len(pairs) > 550
-        assert {pair.label for pair in pairs} == ({"good"} if labels == ONE_WAY else set(labels))
-        assert all(pair.cue is not None for pair in pairs) or "adj" in name
-        assert any("The cue of" in note for note in pairs.notes)
 
 
 @published
@@ -64,52 +60,11 @@ def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not() -> None:
     ("paradigm", "prefix", "cue", "words", "label"),
     [
         ("anaphor_gender_agreement", "Katherine can't help", "Katherine", ("himself", "herself"), "feminine"),
-        (
-            "determiner_noun_agreement_1",
-            "Raymond is selling this",
-            "this",
-            ("sketch", "sketches"),
-            "singular",
-        ),
-        (
-            "determiner_noun_agreement_with_adjective_1",
-            "Rebecca was criticizing those good",
-            "those",
-            ("documentary", "documentaries"),
-            "plural",
-        ),
-        (
-            "distractor_agreement_relational_noun",
-            "A niece of most senators",
-            "niece",
-            ("hasn't", "haven't"),
-            "singular",
-        ),
-        (
-            "distractor_agreement_relative_clause",
-            "This customer who had visited most children",
-            "customer",
-            ("has", "have"),
-            "singular",
-        ),
+        ("determiner_noun_agreement_1", "Raymond is selling this", "this", ("sketch", "sketches"), "singular"),
         ("irregular_plural_subject_verb_agreement_1", "Those radii", "radii", ("has", "have"), "plural"),
-        (
-            "regular_plural_subject_verb_agreement_1",
-            "Paula",
-            "Paula",
-            ("references", "reference"),
-            "singular",
-        ),
-        (
-            "principle_A_c_command",
-            "A lot of patients who can sell some couch didn't investigate",
-            "patients",
-            ("itself", "themselves"),
-            "plural",
-        ),
         ("irregular_past_participle_verbs", "The Borgias", "Borgias", ("wore", "worn"), "good"),
     ],
-)
+)  # fmt: skip
 def test_labels_and_cues(paradigm: str, prefix: str, cue: str, words: tuple[str, str], label: str) -> None:
     pairs = load_phenomenon(f"blimp:{DATA / paradigm}.jsonl")
     (pair,) = (pair for pair in pairs if pair.prefix == prefix and pair.words == words)
@@ -119,7 +74,7 @@ def test_labels_and_cues(paradigm: str, prefix: str, cue: str, words: tuple[str,
 @published
 def test_a_folder_is_asked_with_the_labels_of_most_paradigms() -> None:
     pairs = load_phenomenon(f"blimp:{DATA}")
-    assert pairs.fingerprint() == "7acfc14179814e5a", "published results rest on these labels and cues"
+    assert pairs.fingerprint() == "7acfc14179814e5a"
     assert (pairs.name, pairs.labels, len(pairs.groups)) == ("blimp", NUMBER, 10)
     assert "10 of 67 paradigms" in pairs.notes[0]
 

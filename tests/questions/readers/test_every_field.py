@@ -154,7 +154,7 @@ def test_every_reader_has_a_whole_file() -> None:
     assert set(READERS.names()) <= set(FILES)
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, tmp_path: Path) -> None:
     spec, paths = spec_of(name, tmp_path)
@@ -166,7 +166,7 @@ def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, t
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
             told[isinstance(outcome(spec, skip_bad=number % 3 == 0), str)] += 1
         path.write_bytes(whole)
-    assert told[True] > 10 and told[False] > 2, "the test reaches both"
+    assert told[True] > 3 and told[False], "the test reaches both"
 
 
 @pytest.mark.parametrize("name", FILES)

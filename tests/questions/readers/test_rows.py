@@ -7,7 +7,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from tests.questions.readers.reading import NATIVE, TABS, read
+from tests.questions.readers.reading import NATIVE, read
 
 from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
@@ -52,27 +52,6 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
         PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\], or save .* as \.csv"
     ):
         read(tmp_path, "a.parquet", b"PAR1", "table")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        NATIVE.encode(),
-        NATIVE.replace("\n", "\r\n").encode(),
-        codecs.BOM_UTF8 + NATIVE.encode(),
-        NATIVE.encode("utf-16"),
-        codecs.BOM_UTF16_BE + NATIVE.encode("utf-16-be"),
-        gzip.compress(NATIVE.encode()),
-    ],
-    ids=["utf-8", "crlf", "bom", "utf-16", "utf-16-be", "gz"],
-)
-def test_encodings(data: bytes, tmp_path: Path) -> None:
-    (pair,) = read(tmp_path, "a.jsonl", data)
-    assert pair == MinimalPair("The café", 1, ("is", "are"))
-    tabs = TABS.encode() if data.startswith(NATIVE[:3].encode()) else None
-    if tabs is not None:
-        windows = read(tmp_path, "b.txt", tabs.replace(b"\n", b"\r\n"), "sentences")
-        assert windows.pairs == read(tmp_path, "c.txt", tabs, "sentences").pairs
 
 
 def test_compressed_files(tmp_path: Path) -> None:

@@ -2,13 +2,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-from tests.paths import SHARED
-
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.templates import bundled, read_template
 
-VOCABULARY = SHARED / "data" / "gulordava" / "vocab.txt"
 FILE = read_template(bundled()["number-agreement"])
 PAIRS = FILE.pairs()
 SIZES = {
@@ -30,24 +26,6 @@ def test_sizes_and_balance():
         cells = Counter((pair.cue_word, pair.words, pair.label) for pair in pairs)
         # Every subject form with every verb, equally often.
         assert len(cells) == 2 * subjects * verbs and len(set(cells.values())) == 1
-
-
-def test_the_attractor_is_balanced_and_does_not_decide():
-    plural = {entry.forms["plural"] for entry in FILE.lexicon["attractor"].entries}
-    for group in ("nounpp", "nounpp_adv"):
-        pairs = [pair for pair in PAIRS if pair.group == group]
-        conditions = Counter((pair.label, pair.prefix.split()[4] in plural) for pair in pairs)
-        assert set(conditions.values()) == {600} and len(conditions) == 4
-        nouns = Counter(pair.prefix.split()[4] for pair in pairs)
-        assert len(nouns) == 20 and max(nouns.values()) - min(nouns.values()) <= 6
-
-
-def test_the_label_is_the_subjects_number():
-    entries = FILE.lexicon["subject"].entries
-    forms = {word: label for entry in entries for label, word in entry.forms.items()}
-    assert all(pair.label == forms[pair.cue_word] for pair in PAIRS)
-    assert all(dict(pair.lexemes)["verb"] == pair.words[1] for pair in PAIRS)
-    assert {slot for pair in PAIRS for slot, _ in pair.lexemes} == {"subject", "verb", "attractor", "name"}
 
 
 def test_prefixes_are_shared_enough_for_a_tree_to_pay():
@@ -76,7 +54,10 @@ def test_a_split_by_words_is_useful():
         assert seen and unseen and not seen & unseen
 
 
-@pytest.mark.skipif(not VOCABULARY.exists(), reason="needs the shared data")
-def test_every_word_is_in_the_vocabulary():
-    known = set(VOCABULARY.read_text(encoding="utf-8").split("\n"))
-    assert {word for pair in PAIRS for word in (*pair.prefix.split(), *pair.words)} <= known
+def test_the_cue_of_gender_bias_is_the_profession_and_no_pronoun_is_right():
+    pairs = load_phenomenon("gender-bias")
+    assert len(pairs) == 2873 and pairs.fingerprint() == "c684ef2b00714433"
+    assert all(pair.lexemes == (("profession", pair.cue_word),) and pair.label == "" for pair in pairs)
+    train, test = pairs.split(test=200, by="words")
+    assert len(test) == 200 and train.dropped < 17
+    assert not {pair.cue_word for pair in train} & {pair.cue_word for pair in test}
