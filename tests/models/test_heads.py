@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, PREFIXES, intervention_of, random_model, tokenizer
+from tests.models.tiny import PREFIXES, intervention_of, random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
@@ -47,18 +47,6 @@ def with_one_head(block: int, head: int) -> TransformersLM:
             weight = layer.self_attn.o_proj.weight.view(16, 4, 4)
             weight[:, [h for h in range(4) if (level, h) != (block, head)]] = 0.0
     return TransformersLM("one head", model, tokenizer(bos=True))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_heads_are_offered_where_there_are_heads(family: str) -> None:
-    heads = [site for site in lm_of(family).sites if site.kind == "head"]
-    if family in ("mamba", "mamba2", "rwkv"):
-        assert not heads
-    else:
-        assert [(site.name, site.width, site.within) for site in heads] == [
-            (f"head.{i}", 4, f"attn.{i}") for i in range(3)
-        ]
-        assert [site.first for site in heads] == [1, 5, 9]
 
 
 def test_a_head_is_its_slice_of_the_output_projections_input() -> None:

@@ -60,6 +60,15 @@ def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) ->
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_heads_are_offered_where_there_are_heads(family: str) -> None:
+    heads = [
+        (site.name, site.width, site.within, site.first) for site in shared(family).sites if site.size > 1
+    ]
+    expected = [(f"head.{i}", 4, f"attn.{i}", 1 + 4 * i) for i in range(3)]
+    assert heads == ([] if family in ("mamba", "mamba2", "rwkv") else expected)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "granite", "gemma2"])
 def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
     """Granite scales its logits. Those of Gemma 2 are capped, and not linear in the state."""

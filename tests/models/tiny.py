@@ -115,21 +115,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "mamba2": ("mamba2", {**_usual(state_size=4), "num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 4}),
     "rwkv": ("rwkv", _usual(attention_hidden_size=16, rescale_every=2)),
 }  # fmt: skip
-PACKED = {
-    "gpt2",
-    "gptj",
-    "llama",
-    "qwen2",
-    "qwen3",
-    "gemma2",
-    "gemma3",
-    "phi3",
-    "gpt_neox",
-    "opt",
-    "falcon",
-    "cohere",
-}
-PACKED |= {"granite", "mixtral"}
+PACKED = {"gpt2", "gptj", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt_neox", "opt", "falcon"}
+PACKED |= {"cohere", "granite", "mixtral"}
 
 
 def random_model(family: str, **changed: Any) -> Any:
@@ -140,9 +127,7 @@ def random_model(family: str, **changed: Any) -> Any:
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{**settings, **changed}))
     with torch.no_grad():
         for parameter in model.parameters():
-            if (
-                parameter.ndim == 1
-            ):  # biases that are zero and scales that are one would hide what is done with them
+            if parameter.ndim == 1:  # zero biases and unit scales would hide what is done with them
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.eval()
 

@@ -20,12 +20,6 @@ from pivotal.units import Unit
 PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]
 
 
-@pytest.mark.parametrize("name", every_kind(8))
-def test_an_empty_mask_changes_nothing_in_any_basis_of_a_recurrent_model(name: str) -> None:
-    model = plant(hidden=24).model
-    check_basis(model.in_bases({f"hidden.0@{name}": every_kind(24)[name]}), PREFIXES)
-
-
 @pytest.mark.parametrize(("name", "site"), [*((name, "resid.1") for name in every_kind(8)), ("pca", "mlp.0")])
 def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, site: str, llama) -> None:
     width = next(one.width for one in llama.sites if one.name == site)

@@ -26,6 +26,8 @@ from pivotal.testing import check_basis
 
 PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]
 
+SAE = {"W_enc": (24, 40), "W_dec": (40, 24)}
+
 
 @pytest.fixture(scope="module")
 def model():
@@ -43,14 +45,9 @@ def asked(model, pairs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bases")
     save_file({"rotation": torch.linalg.qr(states(24, 24)).Q.contiguous()}, folder / "r.safetensors")
     noise = torch.Generator().manual_seed(0)
+    weights = {name: torch.randn(*shape, generator=noise) for name, shape in SAE.items()}
     save_file(
-        {
-            "W_enc": torch.randn(24, 40, generator=noise),
-            "W_dec": torch.randn(40, 24, generator=noise),
-            "b_enc": torch.zeros(40),
-            "b_dec": torch.zeros(24),
-        },
-        folder / "sae_weights.safetensors",
+        {**weights, "b_enc": torch.zeros(40), "b_dec": torch.zeros(24)}, folder / "sae_weights.safetensors"
     )
     (folder / "cfg.json").write_text('{"architecture": "standard"}')
     arguments = {"rotation": f":{folder}/r.safetensors", "sae": f":{folder}"}
@@ -87,13 +84,6 @@ def test_the_probe_tells_labels_apart(model, asked) -> None:
     assert direction[2] > 0.95
     with pytest.raises(PivotalError, match="only one of them"):
         probe_of([first, first[:0]])
-
-
-@pytest.mark.parametrize("name", ["das", "probe", "pca"])
-def test_fitted_bases_are_orthonormal(name: str, asked) -> None:
-    basis = asked(name).model.bases[f"hidden.0@{name}"]
-    assert torch.allclose(basis.decoder @ basis.decoder.T, torch.eye(24), atol=1e-4)
-    assert torch.equal(basis.encoder, basis.decoder.T)
 
 
 @pytest.mark.parametrize("name", ["das", "probe", "pca", "whitened"])
