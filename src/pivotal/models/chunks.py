@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit, runs_of
+from pivotal.models.layout import Layout
 from pivotal.models.tensors import distinct_rows
 from pivotal.models.tree import PrefixTree
 
@@ -27,13 +28,23 @@ FEWEST = 64
 T = TypeVar("T")
 
 
+@dataclass
+class Chunk:
+    """A part of a tree: its layout, and what a model caches for it."""
+
+    layout: Layout
+    past: Any = None
+    """The keys and values of the tokens before the first edit."""
+    entries: dict[int, Tensor] = field(default_factory=dict)
+    """The inputs of the first edited blocks."""
+
+
 @dataclass(frozen=True)
 class Division:
     """A tree in parts of at most `most` nodes."""
 
     most: int
-    chunks: list
-    """What the model's `divide` returned. Each has a `layout`."""
+    chunks: list[Chunk]
     order: Int[Tensor, " live"]
     """The row of each live node among the rows of all parts."""
 
@@ -55,11 +66,11 @@ class ChunkedLM(LanguageModel):
     lock: AbstractContextManager[object]
 
     @abstractmethod
-    def divide(self, tree: PrefixTree, most: int) -> list[Any]:
+    def divide(self, tree: PrefixTree, most: int) -> list[Chunk]:
         """The tree as chunks of at most `most` nodes."""
 
     @abstractmethod
-    def run_chunk(self, chunk: Any, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def run_chunk(self, chunk: Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         """The states of the nodes of a chunk."""
 
     def longest_chunk(self, tree: PrefixTree) -> int | None:
@@ -91,7 +102,7 @@ class ChunkedLM(LanguageModel):
                 prepared.division = Division(most, chunks, order)
             return prepared.division
 
-    def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
+    def _run(self, chunk: Chunk, edit: Edit | None) -> Tensor:
         """Hold the lock for one part only: the backward pass may run a part again, on a GPU in another thread."""
         with self.lock:
             return self.run_chunk(chunk, edit)

@@ -179,9 +179,8 @@ class MaskedEdit:
         if part is None or not spans:
             return h
         columns = self.columns.get(site)
-        if columns is not None and h.shape[-1] != len(
-            columns
-        ):  # another edit around this one wants every coordinate
+        # Another edit around this one may want every coordinate.
+        if columns is not None and h.shape[-1] != len(columns):
             new = self(site, spans, h[..., columns])
             return h.expand(-1, new.shape[1], -1).index_copy(-1, columns, new)
         masks, values = part

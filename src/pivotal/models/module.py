@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.models.chunks import ChunkedLM
+from pivotal.models.chunks import Chunk, ChunkedLM
 from pivotal.models.edits import Edit, runs_of, sites_of
 from pivotal.models.hooks import Tap, check_causal, edited, first_of, hooked, lock_of, running
-from pivotal.models.layout import Layout, parts, rows
+from pivotal.models.layout import parts, rows
 from pivotal.models.tensors import checksum
 from pivotal.models.transformers.tokens import Tokens, words_of
 from pivotal.models.tree import PrefixTree
@@ -27,11 +26,6 @@ from pivotal.units import Site
 
 _STEPS = 7
 """The length of the probe, chosen to differ from the usual widths, so that the axis of the steps can be recognised."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ModuleChunk:
-    layout: Layout
 
 
 class ModuleLM(ChunkedLM):
@@ -95,12 +89,12 @@ class ModuleLM(ChunkedLM):
 
     # -- computation --------------------------------------------------------------------------------------------
 
-    def divide(self, tree: PrefixTree, most: int) -> list[_ModuleChunk]:
+    def divide(self, tree: PrefixTree, most: int) -> list[Chunk]:
         priming = self.vocabulary.priming
         chosen = parts(tree, most, shared=False)
-        return [_ModuleChunk(rows(tree, part, priming, self.device)) for part in chosen]
+        return [Chunk(rows(tree, part, priming, self.device)) for part in chosen]
 
-    def run_chunk(self, chunk: _ModuleChunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def run_chunk(self, chunk: Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         layout = chunk.layout
         if edit is None:
             return layout.pick(self._last(layout.tokens), 1)

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,16 +15,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
-from pivotal.models.chunks import ChunkedLM, Division, PreparedChunks
+from pivotal.models.chunks import Chunk, ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.intervened import Applied, Reading
-from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.models.layout import packed, parts, rows
 from pivotal.models.tensors import checksum, shuffle_rows
 from pivotal.models.transformers.anatomy import Head, examine, positions_of, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
-from pivotal.models.transformers.trunk import Past, Trunk
+from pivotal.models.transformers.trunk import Trunk
 from pivotal.models.tree import PrefixTree
 from pivotal.units import Unit
 
@@ -34,13 +33,6 @@ _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 tenth of the work or more, so its rows are shorter; a GPU is faster with fewer rows."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 """The settings that limit how far a layer sees. `sliding_window_pattern` and `max_window_layers` count layers."""
-
-
-@dataclass
-class _Chunk:
-    layout: Layout
-    past: Past | None
-    entries: dict[int, Tensor] = field(default_factory=dict)
 
 
 class TransformersLM(ChunkedLM):
@@ -182,7 +174,7 @@ class TransformersLM(ChunkedLM):
 
     # -- computation --------------------------------------------------------------------------------------------
 
-    def divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+    def divide(self, tree: PrefixTree, most: int) -> list[Chunk]:
         """One packed row for each part, or several rows if the model does not support packed rows."""
         trunk, priming = self._trunk, self.vocabulary.priming
         self.check_length(int(tree.depth.max(initial=0)))
@@ -193,7 +185,7 @@ class TransformersLM(ChunkedLM):
                 layout = packed(tree, part, priming, self.device, cached=trunk.caches)
             else:
                 layout = rows(tree, part, priming, self.device)
-            chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
+            chunks.append(Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
         return chunks
 
     def longest_chunk(self, tree: PrefixTree) -> int | None:
@@ -209,9 +201,9 @@ class TransformersLM(ChunkedLM):
         if len(division.chunks) > 1 or division.chunks[0].layout.sees is None:
             return None
         (chunk,) = division.chunks
-        return PreparedChunks(None, Division(0, [_Chunk(chunk.layout, chunk.past)], division.order))
+        return PreparedChunks(None, Division(0, [Chunk(chunk.layout, chunk.past)], division.order))
 
-    def run_chunk(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def run_chunk(self, chunk: Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
         return states.float() if states.dtype.itemsize < 4 else states
 

@@ -39,9 +39,7 @@ class Tokens(Vocabulary):
         """The tokens of a text and their characters."""
         try:
             made = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        except (
-            Exception
-        ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
+        except Exception as error:  # tokenizers raises nothing narrower
             said = in_short(error).replace(": ", ", ")  # a colon ends the reason
             raise PivotalError(f"the tokenizer cannot read it ({said}): {text}") from None
         return list(made["input_ids"]), list(made["offset_mapping"])
