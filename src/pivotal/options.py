@@ -6,12 +6,13 @@ import ast
 import dataclasses
 import functools
 import inspect
-import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from pivotal.errors import PivotalError, did_you_mean
 
@@ -171,60 +172,22 @@ def _describe(kind: Any) -> str:
 
 
 def _convert(value: object, kind: Any) -> object:
-    """Convert `value` to the type `kind`. Raises ValueError if that is impossible."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        for choice in arguments:
-            if value == choice or (isinstance(value, str) and value == str(choice)):
-                return choice
-        raise ValueError
-    if origin in (Union, UnionType):
-        if type(value) in arguments and (value == "" or not isinstance(value, str)):
-            return value  # an empty text is a text: `--priming ""` reads nothing before a sentence
-        # str comes last because it accepts anything: "none" is None for `str | None`, and "3" is 3 for `str | int`.
-        for argument in sorted(arguments, key=lambda argument: argument is str):
-            try:
-                return _convert(value, argument)
-            except ValueError:
-                continue
-        raise ValueError
-    if origin is tuple:
-        return _convert_tuple(value, arguments)
-    return _convert_simple(value, kind)
-
-
-def _convert_tuple(value: object, arguments: tuple[Any, ...]) -> tuple[object, ...]:
+    """Convert text as on a command line, or a typed value as in YAML, to `kind`. ValueError if that is impossible."""
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if isinstance(value, str):
-        items: list[object] = [item.strip() for item in value.split(",")] if value.strip() else []
-    elif isinstance(value, list | tuple):
-        items = list(value)
-    else:
-        raise ValueError
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return tuple(_convert(item, arguments[0]) for item in items)
-    return tuple(_convert(item, argument) for item, argument in zip(items, arguments, strict=True))
-
-
-def _convert_simple(value: object, kind: Any) -> object:
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if kind is bool and text in _TRUE + _FALSE:
-            return text in _TRUE
-        if kind is NoneType and text in ("none", "null", ""):
+        word = value.strip().lower()
+        if NoneType in parts and (word in ("none", "null") or (not word and str not in parts)):
             return None
-        if kind is str:
-            return value
-        if kind in (int, float):
-            number = kind(value)
-            if not math.isnan(number):
-                return number
-    elif isinstance(value, bool) or value is None:
-        if kind is type(value):
-            return value
-    elif kind is float and isinstance(value, int):
-        return float(value)
-    elif kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)  # --max-units also takes fractions, so 3 arrives as 3.0
-    elif isinstance(kind, type) and isinstance(value, kind):
-        return value
-    raise ValueError
+        if any(get_origin(part) is tuple for part in parts):
+            value = [item.strip() for item in value.split(",")] if word else []
+        elif bool in parts:
+            value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(word, value)
+    if type(value) is not bool and bool in parts and len(parts) == 1:
+        raise ValueError
+    try:
+        converted = msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        raise ValueError from None
+    if converted != converted:  # not a number
+        raise ValueError
+    return converted
