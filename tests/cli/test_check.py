@@ -119,14 +119,6 @@ def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
 
 
-def test_a_word_that_is_spelt_wrong_is_told(pivotal: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"prefix": "The noun0a", "words": {"a": "verb0as", "b": "verb0aa"}}')
-    for verb in ("check", "find"):
-        done = pivotal(verb, "planted", tmp_path / "a.jsonl", "--test", "1")
-        assert done.code == 2
-        assert verb == "find" or "Did you mean “verb0a” instead of “verb0aa”?" in done.out
-
-
 @pytest.fixture
 def forty(tmp_path: Path) -> Path:
     """40 prefixes for each label, of which a fifth is held out."""
@@ -154,15 +146,6 @@ def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivota
     assert what_is_known(enough, model).lacking is None and not check(enough, model).warnings
 
 
-def test_a_sample_of_the_held_out_prefixes_is_called_one(pivotal: Run, forty: Path) -> None:
-    done = pivotal("check", "planted", forty, "--sample", "6", "--test", "0.3")
-    assert (
-        "Of the 6 held-out prefixes that were asked, 3 can be flipped to “singular” and 3 to “plural”"
-        in done.out
-    )
-    assert "a verdict needs 10 each. --sample 0 asks all." in done.out
-
-
 def test_pairs_that_cannot_be_exchanged_are_no_sample(pivotal: Run, tmp_path: Path) -> None:
     rows = [
         {"prefix": f"The noun0{n}{s} {filler}", "cue": 1, "label": label,
@@ -179,24 +162,11 @@ def test_pairs_that_cannot_be_exchanged_are_no_sample(pivotal: Run, tmp_path: Pa
         assert "--values interchange can use 21 of 24 pairs; the others: outside the vocabulary" in done.out
 
 
-def test_words_are_held_out_already_or_there_are_no_cues(pivotal: Run, forty: Path) -> None:
-    done = pivotal("check", "planted", "planted", "--split", "words")
-    assert "none share their cue word" in done.out and "--split words holds out" not in done.out
-    done = pivotal("check", "planted", forty)
-    assert "The held-out pairs have no cue words; all share a word that is asked about" in done.out
-
-
 def test_a_folder_is_checked_question_by_question(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files}")
     assert "one direction" in done.out and "it compares whole sentences" in done.out
     first, second = json.loads(pivotal("check", "planted", f"blimp:{files}", "--json").out)
     assert (first["asked"], second["asked"]) == (12, 0) and second["labels"] is None
-
-
-def test_too_few_pairs_to_split_are_a_warning(pivotal: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"prefix": "The noun0a", "words": {"a": "verb0as", "b": "verb0a"}}')
-    done = pivotal("check", "planted", tmp_path / "a.jsonl")
-    assert done.code == 0 and "Warning: A set must have two pairs or more" in done.out
 
 
 def test_ranks() -> None:

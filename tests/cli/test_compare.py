@@ -82,9 +82,3 @@ def test_numbers_of_units() -> None:
     for text in ("1-5", "", "0", "1..2000"):
         with pytest.raises(PivotalError, match="Numbers of units are"):
             sizes_of(text)
-
-
-def test_a_refused_comparison_writes_nothing(pivotal: Any, tmp_path: Path) -> None:
-    arguments = ("--searches", "learned", "--max-units", "60..70", "--out", tmp_path / "c")
-    pivotal("compare", "planted", "planted", *arguments).refused("64 units", "max_units is 65")
-    assert not (tmp_path / "c").exists()

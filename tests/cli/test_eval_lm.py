@@ -58,17 +58,6 @@ def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path],
 
 
 @pytest.mark.slow
-def test_one_model_has_no_mean_and_json_may_be_printed(pivotal: Any, seeds: list[Path]) -> None:
-    done = pivotal("eval-lm", seeds[0], "--dtype", "float64", "-q")
-    assert "±" not in done.out and "published" not in done.out
-    printed = json.loads(pivotal("eval-lm", seeds[0], "--json").out)
-    assert printed["command"].startswith("pivotal eval-lm")
-    (model,) = printed["models"]
-    assert model["perplexity"] is None
-    assert model["agreement"][0]["shares"]["all"]["n"] == 12000
-
-
-@pytest.mark.slow
 def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "nounpp.txt").write_text(
         "The boy near the car greets\tsingular_singular\tcorrect\tid1\n"

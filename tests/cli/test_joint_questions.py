@@ -49,9 +49,3 @@ def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path
     assert "already finished" in Outcome(joint[:-1]).err
     assert json.loads(pivotal("evaluate", out, "--json").out)["flip_accuracy"] == summary.flip_accuracy
     assert "flipped in planted" in pivotal("evaluate", out, "planted").out
-
-
-def test_labels_that_do_not_map_are_refused(pivotal: Any, folder: Path) -> None:
-    other = str(folder / "other.jsonl")
-    pivotal("find", "planted", "planted", other).refused("other has many and one", "--labels")
-    pivotal("find", "planted", "planted", "--labels", "one=singular").refused("none of these questions")

@@ -61,21 +61,6 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
 
 
-def test_a_card_says_that_adapters_change_what_is_read_before_a_sentence(
-    pivotal: Any, model: Path, saved: Path, tmp_path: Path
-) -> None:
-    """With a text before every sentence, the model has another fingerprint, so another intervention belongs to it."""
-    lm = load_model(model, device="cpu", priming="The")
-    found = replace(Intervention.load(saved), model_fingerprint=lm.fingerprint()).save(tmp_path / "found")
-    about = ("--priming", "The", "--model", model, "--device", "cpu")
-    done = pivotal("push", found, "me/units", "--dry-run", "--out", tmp_path / "out", *about)
-    assert done.code == 0, done.err
-    assert (
-        "reads `The` before every sentence. pivotal does not edit this text"
-        in (tmp_path / "out" / "README.md").read_text()
-    )
-
-
 def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     """A run of a model that peft does not know, with its report."""
     told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")
