@@ -128,6 +128,8 @@ def _against(cells: Sequence[CellRows], axis: str, quantity: str) -> Figure:
             sort=list(dict.fromkeys(row["at"] for row in rows)),
             axis=alt.Axis(labelAngle=0),
         ),
+        # Side by side, because searches often find the same.
+        xOffset=alt.XOffset("line:N", sort=None, scale=alt.Scale(type="point", padding=5)),
         color=_colour("line", rows),
     )
     spread = base.mark_rule(strokeWidth=2, opacity=0.45).encode(

@@ -11,8 +11,8 @@ import pytest
 from small_study import lasting
 from tests.processes import Process, until
 
-from pivotal.jobs.study.job import Studied, study
-from pivotal.jobs.study.recipe import Recipe, parse_recipe
+from pivotal.jobs.study.job import study
+from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records.study import read_results
 
 RECIPE = """\
@@ -31,8 +31,8 @@ also:
 """Twenty runs in ten batches."""
 
 
-def start(recipe: Path, out: Path, *, atlas: bool = False) -> Process:
-    return Process("pivotal", "atlas" if atlas else "study", recipe, "--out", out)
+def start(recipe: Path, out: Path) -> Process:
+    return Process("pivotal", "study", recipe, "--out", out)
 
 
 def traces(out: Path) -> int:
@@ -68,24 +68,6 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     rows = read_results(out / "results.jsonl")
     assert len(rows) == 20 and not alone.failed
     assert lasting(rows) == lasting(alone.rows)
-
-
-@pytest.mark.slow
-def test_an_atlas_that_is_killed_ends_like_one_that_is_not(
-    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
-) -> None:
-    recipe, out, chance = tmp_path / "cross.yaml", tmp_path / "killed", random.Random(1)
-    recipe.write_text(atlas_recipe.text)
-    for _ in range(3):
-        kill(start(recipe, out, atlas=True), out, chance, most=1)
-    assert not (out / "site" / "index.html").exists(), "nothing was left to go on with"
-    last = start(recipe, out, atlas=True)
-    said = last.communicate()
-    assert last.returncode == 0, said
-    rows = read_results(out / "results.jsonl")
-    assert lasting(rows) == lasting(atlas.rows)
-    assert any(row.judged and row.judged.cross for row in rows)
-    assert (out / "site" / "index.html").is_file()
 
 
 @pytest.mark.slow
