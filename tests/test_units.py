@@ -68,11 +68,6 @@ def test_a_range_may_pass_layers_that_have_no_such_site() -> None:
     assert [site.name for site in select_sites(hybrid, "attn.0-5")] == ["attn.1", "attn.4"]
 
 
-def test_a_misspelt_site_gets_a_hint() -> None:
-    with pytest.raises(PivotalError, match=r"Did you mean 'hidden.1'\?"):
-        select_sites(LSTM, "hiden.1")
-
-
 @pytest.mark.parametrize("sites", [(), (LSTM[0], LSTM[0])])
 def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
     with pytest.raises(PivotalError, match=r"at least one site|named once"):

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import differences
 from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
 from pivotal.jobs.run_folder import RunFolder
@@ -114,9 +113,6 @@ def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> N
 def test_not_a_run_folder(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match=r"not a run folder"):
         RunFolder.open(tmp_path / "nowhere")
-    (tmp_path / "run.json").write_text("{oops")
-    with pytest.raises(PivotalError, match=r"must be JSON"):
-        RunFolder.open(tmp_path)
     (tmp_path / "run.json").write_text('{"format": "other"}')
     with pytest.raises(PivotalError, match=r"pivotal-run-1"):
         RunFolder.open(tmp_path)
@@ -138,21 +134,10 @@ def test_default_path_goes_on_with_its_run_and_avoids_others(
     assert default_path("lakretz:some/where", "every", "planted:3", SETTINGS) == first
     other = default_path("lakretz:some/where", "every", "planted:3", {**SETTINGS, "seed": 9})
     assert other == Path("runs/lakretz-some-where-every-planted-3-2")
-
-
-def test_default_path_avoids_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "planted-every-planted").write_text("mine")
-    assert default_path("planted", "every", "planted", SETTINGS) == Path("runs/planted-every-planted-2")
-
-
-def test_differences_are_found_in_both_directions() -> None:
-    assert differences({"a": 1, "b": {"c": None}}, {"a": 1, "b": {"c": None}}) == []
-    assert differences({"a": 1}, {"b": 2}) == [
-        "a is 1 there and not set here",
-        "b is not set there and 2 here",
-    ]
+    other.write_text("mine")
+    assert default_path("lakretz:some/where", "every", "planted:3", {**SETTINGS, "seed": 9}) == Path(
+        f"{first}-3"
+    )
 
 
 def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
@@ -196,13 +181,6 @@ def test_a_signal_at_any_moment_loses_nothing(tmp_path: Path, monkeypatch: pytes
         assert stop.requested and not (tmp_path / "checkpoint.pt").exists()
         checkpoint.between_steps(lambda: {"update": 2})
     assert (tmp_path / "checkpoint.pt").is_file()
-
-
-def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    (tmp_path / "history.jsonl").write_text('{"phase": "learn", "update": "x"}\n')
-    with pytest.raises(PivotalError, match=r"history\.jsonl, line 1: update must be a whole number"):
-        folder.history()
 
 
 def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:

@@ -61,10 +61,6 @@ def test_it_is_frozen_and_keeps_no_view_of_what_it_was_made_from() -> None:
         made.values[0, 0] = 1
 
 
-def test_all_units_are_active_unless_told() -> None:
-    assert replace(GOOD, active=np.zeros((0, 0), dtype=bool)).active.all()
-
-
 def test_equality_sees_every_part() -> None:
     assert replace(GOOD) == GOOD
     for other in (
@@ -181,12 +177,6 @@ def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path
     rows = json.loads((head.save(tmp_path) / "card.json").read_text(encoding="utf-8"))["units"]
     assert [row.get("size") for row in rows] == [None, 3]
     assert Intervention.load(tmp_path) == head
-
-
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(PivotalError, match=r"folder with card\.json"):
-        Intervention.load(tmp_path / "file")
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

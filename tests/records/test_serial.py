@@ -12,10 +12,8 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
-from pivotal.records.run import Progress
 from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
 from pivotal.records.study import StudyRow, read_results
-from pivotal.records.summary import Control, Share
 
 
 class Inner(Record, frozen=True):
@@ -128,16 +126,6 @@ def test_a_file_of_another_format_is_named_before_all_else() -> None:
         decode(json.dumps(row), Traces, "t.json")
 
 
-def test_no_control_is_an_empty_object() -> None:
-    assert plain(Control()) == {} and decode("{}", Control, "c") == Control()
-    some = Control(sets=2, flip_accuracy=[0.0, 1.0], mean=0.5, best=1.0, p_value=1 / 3, broken=0)
-    assert set(plain(some)) == {"sets", "flip_accuracy", "mean", "best", "p_value", "broken"}
-
-
-def test_a_share_says_itself() -> None:
-    assert str(Share(0.5, 0.25, 1.0, 8)) == "50.0% [25.0%, 100.0%]"
-
-
 def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
     """Results of studies are published: unknown keys are skipped there, and nowhere else."""
     (first, *_) = (ROOT / "docs/results/units/results.jsonl").read_text(encoding="utf-8").splitlines()
@@ -150,9 +138,3 @@ def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
         path.write_text(f"{json.dumps(later)}\n{bad}\n")
         with pytest.raises(PivotalError, match=r"line 2.* Remove the line or the file"):
             read_results(path)
-
-
-def test_defaults_are_not_shared() -> None:
-    one, two = (Progress("learn", 1, 2) for _ in range(2))
-    one.extra["x"] = [1.0]
-    assert two.extra == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import inf, isnan
 from typing import Any
 
 import pytest
@@ -107,10 +106,3 @@ def test_a_trace_whose_parts_do_not_fit_together_is_refused(change: dict[str, ob
     content["traces"][0] |= change
     with pytest.raises(PivotalError, match=said):
         read(content)
-
-
-def test_numbers_that_json_does_not_have_are_null_and_read_as_nan() -> None:
-    never = Both(((-inf, 0.0), (-2.0, 0.0)), ((-1.0, 0.0), (-2.0, 0.0)))
-    text = replace(TRACES, traces=(replace(TRACE, log_p=never),)).dumps()
-    assert json.loads(text)["traces"][0]["log_p"]["untouched"] == [[None, 0.0], [-2.0, 0.0]]
-    assert isnan(read(text).traces[0].log_p.untouched[0][0])

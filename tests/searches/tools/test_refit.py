@@ -64,16 +64,6 @@ def test_the_kl_bound_is_kept_on_the_sample() -> None:
     assert free.price.tolist() == [[0]] and bounded.price.item() > 0
 
 
-def test_kl_as_a_term_makes_for_less_of_it() -> None:
-    problem, planted = planted_problem("every"), plant()
-    mask = mask_of(problem, planted.units)
-    kls = []
-    for weight in (0.0, 5.0):
-        values = Refit(terms=Terms(kl_weight=weight), updates=60).fit(problem, mask).values
-        kls.append(problem.mean_kl(problem.run(mask, values).states).item())
-    assert kls[1] < 0.8 * kls[0]
-
-
 def test_a_refit_is_never_worse_than_what_it_started_from() -> None:
     problem, planted = planted_problem("single"), plant()
     mask = mask_of(problem, planted.units)
