@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,31 +49,12 @@ def certificate(problem: pv.Problem, found: pv.Discovery) -> Certificate:
     return certify(found.best, problem, effort=effort)
 
 
-class Page(HTMLParser):
-    """Text, cells of tables, and tags that were opened and not closed."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.text, self.cells, self._open = "", [], []  # type: tuple[str, list[str], list[str]]
-        self.feed(html)
-        assert not self._open, self._open
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._open.append(tag)
-        if tag in ("td", "th"):
-            self.cells.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        if self._open and self._open[-1] in ("td", "th"):
-            self.cells[-1] += data
-
-
-def page(shown: Any) -> Page:
-    return Page(shown._repr_html_())
+def page(shown: Any) -> SimpleNamespace:
+    """The text of an object's HTML, and the cells of its tables."""
+    html = shown._repr_html_()
+    cells = re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", html, re.DOTALL)
+    plain = [unescape(re.sub(r"<[^>]+>", "", part)).strip() for part in (html, *cells)]
+    return SimpleNamespace(text=plain[0], cells=plain[1:])
 
 
 # -- a line of text -----------------------------------------------------------------------------------------

@@ -77,18 +77,23 @@ def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
 
 
 def draw(chart: Any) -> str:
-    """The chart, a specification or an altair chart, as an SVG that takes its text colour from the page and scales with
-    it; empty if it cannot be drawn, so that a report is complete without its figures."""
+    """The chart as an SVG; empty if it cannot be drawn, so that a report is complete without its figures."""
     try:
-        svg = render("svg", _styled(chart, "currentColor", "transparent")).decode()
+        return svg(chart)
     except NotDrawn:
         return ""
+
+
+def svg(chart: Any) -> str:
+    """The chart, a specification or an altair chart, as an SVG that takes its text colour from the page and scales with
+    it. Raises NotDrawn if it cannot be drawn."""
+    drawn = render("svg", _styled(chart, "currentColor", "transparent")).decode()
     # Marks with a description show it when the pointer rests on them.
-    svg = re.sub(r'<(path|line) aria-label="([^"]*)"([^>]*)/>', r"<\1\3><title>\2</title></\1>", svg)
+    drawn = re.sub(r'<(path|line) aria-label="([^"]*)"([^>]*)/>', r"<\1\3><title>\2</title></\1>", drawn)
     # A figure has one text alternative and a table. A label for each dot would be noise for screen readers.
-    svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
+    drawn = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", drawn)
     # A fixed size would overflow a phone. With the viewBox alone, the page decides the size.
-    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", drawn, count=1)
 
 
 def picture(chart: Any) -> bytes:

@@ -161,15 +161,12 @@ def _html(*texts: str, shown: Sequence[Table] = ()) -> str:
 
 
 def _units_table(intervention: Intervention, title: str = "") -> Table:
-    values = intervention.shown
+    values = intervention.shown_values
     rows = [
         (
             str(unit.number),
             str(unit),
-            *(
-                tables.signed(float(values[d, i])) if intervention.active[d, i] else "left alone"
-                for d in range(len(intervention.directions))
-            ),
+            *(tables.activation(values[label][i]) for label in intervention.directions),
         )
         for i, unit in enumerate(intervention.units)
     ]

@@ -258,24 +258,16 @@ def runs_table(summary: Summary) -> Table:
     rows = []
     for r, run in enumerate(summary.runs):
         marks = [m for m, at in (("chosen", summary.best), ("median", summary.median)) if at == r]
-        rows.append(
-            (
-                f"{r} ({', '.join(marks)})" if len(summary.runs) > 1 and marks else str(r),
-                ", ".join(map(str, run.unit_numbers)),
-                str(run.seed),
-                str(run.units),
-                percent(run.flip_accuracy),
-                interval(*run.interval),
-                number(run.kl),
-                number(run.kl_after_edit),
-            )
+        which = f"{r} ({', '.join(marks)})" if len(summary.runs) > 1 and marks else str(r)
+        scores = (
+            percent(run.flip_accuracy),
+            interval(*run.interval),
+            number(run.kl),
+            number(run.kl_after_edit),
         )
+        rows.append((which, ", ".join(map(str, run.unit_numbers)), str(run.seed), str(run.units), *scores))
     columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
-    note = (
-        "The chosen run is the run with the best score on training pairs (loss and KL)."
-        if len(rows) > 1
-        else ""
-    )
+    note = "The chosen run is the run with the best score on training pairs (loss and KL)." * (len(rows) > 1)
     return table("Runs", columns, rows, text=2, note=note)
 
 
@@ -301,12 +293,12 @@ def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
     """The scores without each unit. `flip_accuracy` is the score with all units."""
     rows = [
         (
-            str(one.number),
-            one.unit,
-            percent(one.flip_accuracy),
-            points(one.flip_accuracy - flip_accuracy),
-            number(one.kl),
+            str(d.number),
+            d.unit,
+            percent(d.flip_accuracy),
+            points(d.flip_accuracy - flip_accuracy),
+            number(d.kl),
         )
-        for one in drop_one
+        for d in drop_one
     ]
     return table("Without each unit", ("unit", "site", "flipped", "points", "KL"), rows, text=2)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, isnan
@@ -17,7 +15,7 @@ from pivotal.questions.minimal_pair import shown
 from pivotal.records.serial import encode
 from pivotal.records.traces import Trace
 from pivotal.report.charts import heat_map
-from pivotal.report.drawing import Spec, draw, labelled, picture, printable, render
+from pivotal.report.drawing import Spec, labelled, picture, printable, svg
 from pivotal.report.tables import activation, counted, number, percent
 from pivotal.report.templates import macros, page
 
@@ -279,26 +277,9 @@ def trace_page(trace: Trace) -> str:
     )
 
 
-def _svg(trace: Trace) -> bytes:
-    svg = draw(trace_chart(trace))
-    if not svg:
-        render("svg", trace_chart(trace))  # raises NotDrawn, which says why
-    return (labelled(svg, alternative(trace)) + "\n").encode()
-
-
-def _described(png: bytes, text: str) -> bytes:
-    """The picture with its text alternative, as a `Description` chunk after the header."""
-    content = b"iTXtDescription\0\0\0\0\0" + text.encode()
-    chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
-    return png[:_PNG_HEADER] + chunk + png[_PNG_HEADER:]
-
-
-_PNG_HEADER = 33
-"""The bytes of a PNG's signature and its first chunk."""
-
 _KINDS: dict[str, Callable[[Trace], bytes]] = {
-    ".svg": _svg,
-    ".png": lambda trace: _described(picture(trace_chart(trace)), alternative(trace)),
+    ".svg": lambda trace: labelled(svg(trace_chart(trace)), alternative(trace)).encode(),
+    ".png": lambda trace: picture(trace_chart(trace)),
     ".pdf": lambda trace: printable(trace_chart(trace)),
     ".html": lambda trace: trace_page(trace).encode(),
     ".json": lambda trace: (encode(trace.as_dict()) + "\n").encode(),

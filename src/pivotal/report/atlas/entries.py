@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from pivotal.jobs.study.recipe import Draft, Recipe
+from pivotal.jobs.study.recipe import Recipe
 from pivotal.questions.question import JOINT, Question, names_of
 from pivotal.records.serial import replace
 from pivotal.records.study import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
@@ -198,49 +198,35 @@ class Atlas:
 
 
 def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
-    """The atlas of a study: an entry for every cell of its recipe."""
-    asked = Question()
-    often = Counter(map(_short, dict.fromkeys(map(_phenomenon, recipe.drafts))))
-    names: dict[str, str] = {}
-    for draft in recipe.drafts:
-        if often[short := _short(_phenomenon(draft))] == 1:
-            names.setdefault(short, _named(draft, often))
-    by_label = {tuple(cell.label.items()): cell for cell in cells(recipe, rows)}
+    """The atlas of a study: an entry for every cell of its recipe. A phenomenon has the name of its label, or else
+    that of its file if no other has the same."""
+    default = Question()
+    settings = [{**draft.defaults, **draft.settings} for draft in recipe.drafts]
+    asked = [str(given.get("phenomenon", default.phenomenon)) for given in settings]
+    often = Counter(map(_short, dict.fromkeys(asked)))
+    names: list[str] = []
+    by_file: dict[str, str] = {}  # rows name phenomena as their files do
+    for draft, phenomenon in zip(recipe.drafts, asked, strict=True):
+        label, short = draft.label.get("phenomenon", phenomenon), _short(phenomenon)
+        names.append(short if label == phenomenon and often[short] == 1 else label)
+        if often[short] == 1:
+            by_file.setdefault(short, names[-1])
+    of_cell = {tuple(cell.label.items()): cell.rows for cell in cells(recipe, rows)}
     entries = []
-    for draft in recipe.drafts:
-        given = {**draft.defaults, **draft.settings}
-        variant = ", ".join(text for axis, text in draft.label.items() if axis not in _AXES)
-        row = _told(by_label[tuple(draft.label.items())].rows)
+    for draft, given, name in zip(recipe.drafts, settings, names, strict=True):
+        row = _told(of_cell[tuple(draft.label.items())])
+        cross = row.judged.cross if row is not None and row.judged is not None else ()
         entries.append(
             Entry(
-                model=draft.label.get("model", str(given.get("model", asked.model))),
-                phenomenon=_named(draft, often),
-                steps=str(given.get("steps", asked.steps)),
-                variant=variant,
+                model=draft.label.get("model", str(given.get("model", default.model))),
+                phenomenon=name,
+                steps=str(given.get("steps", default.steps)),
+                variant=", ".join(text for axis, text in draft.label.items() if axis not in _AXES),
                 row=row,
-                cross=_cross(row, names),
+                cross=tuple(replace(s, phenomenon=by_file.get(s.phenomenon, s.phenomenon)) for s in cross),
             )
         )
     return Atlas(tuple(entries))
-
-
-def _phenomenon(draft: Draft) -> str:
-    return str({**draft.defaults, **draft.settings}.get("phenomenon", Question().phenomenon))
-
-
-def _named(draft: Draft, often: Mapping[str, int]) -> str:
-    """The name of a phenomenon in the atlas: its label, or else that of its file if no other has the same."""
-    phenomenon = _phenomenon(draft)
-    label = draft.label.get("phenomenon", phenomenon)
-    short = _short(phenomenon)
-    return short if label == phenomenon and often[short] == 1 else label
-
-
-def _cross(row: StudyRow | None, names: Mapping[str, str]) -> tuple[CrossScore, ...]:
-    """The cross scores of a row. Rows name phenomena as their files do; `names` are those of the atlas."""
-    judged = None if row is None else row.judged
-    scores = () if judged is None else judged.cross
-    return tuple(replace(score, phenomenon=names.get(score.phenomenon, score.phenomenon)) for score in scores)
 
 
 def _told(rows: Sequence[StudyRow]) -> StudyRow | None:
