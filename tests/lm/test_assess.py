@@ -27,7 +27,7 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers.lakretz import attractor_numbers
+from pivotal.questions.readers.papers import attractor_numbers
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")

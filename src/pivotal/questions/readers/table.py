@@ -1,4 +1,4 @@
-"""Reader of tables with columns of their own: CSV, TSV, JSON, Parquet, and folders of a Hugging Face dataset."""
+"""Readers of rows with a good and a bad word: tables with columns of their own, plain sentences, and JSON prompts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pivotal.errors import PivotalError, did_you_mean
+from pivotal.files import read_text
+from pivotal.questions.minimal_pair import joined
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import SKIP, BadRows, index_or_word, name_of
 from pivotal.questions.readers.base import Reader
@@ -141,3 +143,88 @@ def _with_label(choices: Sequence[Choice], columns: Mapping[str, str], bad: BadR
                 )
             kept.append(choice)
     return kept
+
+
+# -- plain sentences --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sentences(Reader):
+    """Lines of `good<TAB>bad`."""
+
+    name: ClassVar[str] = "sentences"
+    summary: ClassVar[str] = "reads pairs of sentences: sentences:FILE with lines good<TAB>bad"
+
+    def pairs(self) -> PairSet:
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
+        choices = []
+        for number, line in enumerate(read_text(path).split("\n"), start=1):
+            if line.strip():
+                where = f"{path}, line {number}"
+                with bad.row(where):
+                    choices.append(Choice(where, *_between(line)))
+        return assemble(name_of(path), choices, bad)
+
+
+def _between(line: str) -> tuple[str, str, str]:
+    cells = [" ".join(cell.split()) for cell in line.split("\t")]
+    if len(cells) != 2 or not all(cells):
+        raise PivotalError(
+            f"A line has a good and a bad sentence with one tab between them, but “{line.strip():.60}” has "
+            f"{len(cells) - 1} tabs or an empty side. An editor may have replaced a tab by spaces.{SKIP}"
+        )
+    return between_sentences(*cells)
+
+
+# -- prompts of circuit papers ----------------------------------------------------------------------------------------
+
+_NAMES = (
+    ("clean_prefix", "patch_prefix", "clean_answer", "patch_answer"),
+    ("clean", "corrupt", "answers", "wrong_answers"),
+)
+
+
+@dataclass(frozen=True)
+class Circuits(Reader):
+    """A JSON list of prompts, or a JSON object on every line, with a clean and a patched prefix and the answer to each.
+
+    The patched prefix is the counterfactual of the clean one. It is also asked itself, with the other answer as the
+    right one.
+    """
+
+    name: ClassVar[str] = "circuits"
+    summary: ClassVar[str] = (
+        "reads prompts of circuit papers: circuits:FILE.json with clean_prefix, patch_prefix, clean_answer …"
+    )
+
+    def pairs(self) -> PairSet:
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
+        choices = []
+        for where, row in rows_of(path, bad):
+            with bad.row(where):
+                choices += _choices(where, row)
+        return assemble(name_of(path), choices, bad)
+
+
+def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
+    """The question after the clean prefix and, if there is one, after the patched prefix."""
+    names = next((names for names in _NAMES if names[0] in row), _NAMES[0])
+    texts = [row.get(name, "") for name in names]
+    clean, patch = texts[:2]
+    if not isinstance(clean, str) or not isinstance(patch, str) or not clean.strip():
+        raise PivotalError(f"{names[0]} and {names[1]} must be texts, not {clean!r:.60} and {patch!r:.60}.")
+    good, bad = (_answers(name, text) for name, text in zip(names[2:], texts[2:], strict=True))
+    clean, patch, group = " ".join(clean.split()), " ".join(patch.split()), str(row.get("case", ""))
+    found = [Choice(where, clean, good, bad, other=patch, group=group)]
+    if patch and patch != clean:
+        found.append(Choice(where, patch, bad, good, other=clean, group=group))
+    return found
+
+
+def _answers(name: str, value: Any) -> str:
+    """An answer, or several of which any is right. Of an answer of several words the first is asked."""
+    answers = value if isinstance(value, list) else [value]
+    if not all(isinstance(answer, str) for answer in answers) or not "".join(answers).strip():
+        raise PivotalError(f"Must be a text or a list of texts, not {value!r:.60}.", name)
+    words = [answer.split()[0] for answer in answers if answer.strip()]
+    return joined(list(dict.fromkeys(words)))
