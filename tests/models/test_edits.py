@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import MaskedEdit, Sources, dense, touched
+from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.tree import Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
@@ -138,13 +138,3 @@ def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
     learned = mask.clone().requires_grad_()
     assert len(MaskedEdit(space, learned, values).sites) == 10
     assert MaskedEdit(space, learned, values, zeros_stay=True).sites == {"mlp.4", "mlp.9"}
-
-
-def test_sites_that_are_known_are_not_looked_up_again() -> None:
-    mask, values = drawn(2)
-    mask[..., :3] = 0
-    assert touched(SPACE, mask) == SPACE.sites[1:]
-    known = MaskedEdit(SPACE, mask.requires_grad_(), values, sites=SPACE.sites[1:])
-    assert known.sites == {"b"}
-    h, where = torch.randn(3, 1, 2), [Span(0, 2, 1)]
-    assert torch.equal(known("b", where, h), MaskedEdit(SPACE, mask.detach(), values)("b", where, h))

@@ -88,28 +88,3 @@ def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps
 
 def _nodes(tree: PrefixTree, node: int) -> list[int]:
     return [] if node == 0 else [*_nodes(tree, int(tree.parent[node])), node]
-
-
-@settings(max_examples=60, deadline=None)
-@given(SENTENCES, st.sampled_from(["every", "single"]), st.integers(1, 20), st.booleans())
-def test_what_is_not_a_repeat_is_every_edited_node_once(
-    sentences: list[list[int]], steps: str, most: int, pack: bool
-) -> None:
-    tree = tree_of(sentences, steps)
-    seen = []
-    for part in parts(tree, most, shared=pack):
-        layout = packed(tree, part, (9,), CPU, cached=False) if pack else rows(tree, part, (9,), CPU)
-        flat, width = layout.tokens.reshape(-1), layout.tokens.shape[1]
-        for span in layout.spans:
-            for edited in range(span.start, span.stop - span.repeats):
-                if pack:
-                    prefix = sees(layout, edited)
-                else:
-                    assert layout.edited is not None
-                    place = int(layout.edited[edited])
-                    prefix = flat[place - place % width : place + 1].tolist()
-                seen.append((span.direction, prefix))
-    expected = [
-        (int(tree.direction[node]), [9, *path(tree, int(node))]) for node in np.flatnonzero(tree.edited)
-    ]
-    assert sorted(seen) == sorted(expected)

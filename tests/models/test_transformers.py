@@ -82,20 +82,6 @@ def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
         torch.testing.assert_close((states[0] - states[1]) @ row.T, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_count_of_layers_is_not_taken_for_a_window() -> None:
-    """Gemma 3 has `sliding_window_pattern`, Qwen 2 `max_window_layers`: what is longer would not be packed."""
-    assert shared("gemma3")._window == 32
-    assert shared("qwen2")._window > 1000
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float16, 5e-2)])
-@pytest.mark.slow
-def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
-    lm = TransformersLM("llama", random_model("llama").to(dtype), tokenizer())
-    assert lm._trunk.packs and lm._trunk.caches
-    check_model(lm, PREFIXES, tolerance=tolerance)
-
-
 def test_sites() -> None:
     widths = {site.name: site.width for site in model_of("llama").sites}
     assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
