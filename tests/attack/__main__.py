@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--pairs", type=int, default=500, help="trials of two processes in one folder")
     parser.add_argument("--pickles", type=int, default=200)
     parser.add_argument("--requests", type=int, default=5000, help="requests to the live page")
     parser.add_argument(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.materials import RECIPE, Materials
+from tests.attack.place import words
 
 TIMES = ("seconds", "search_seconds", "total_seconds", "started", "versions", "machine", "command", "folder")
 """What may differ between two runs of the same job."""
@@ -76,29 +77,8 @@ def _run(out: Path) -> Any:
 
 
 def _compare(m: Materials, out: Path) -> tuple[str, ...]:
-    return (
-        *(
-            "compare",
-            "planted",
-            str(m.pairs),
-            "--searches",
-            "random,attribution,learned",
-            "--max-units",
-            "1,2",
-        ),
-        *(
-            "--runs",
-            "1",
-            "--test",
-            "12",
-            "-o",
-            "learned.updates=6",
-            "-o",
-            "learned.refit=2",
-            "--out",
-            str(out),
-        ),
-    )
+    line = "compare planted {pairs} --searches random,attribution,learned --max-units 1,2 --runs 1 --test 12"
+    return words(f"{line} -o learned.updates=6 -o learned.refit=2 --out {{out}}", pairs=m.pairs, out=out)
 
 
 def _study(m: Materials, out: Path) -> tuple[str, ...]:
@@ -117,7 +97,5 @@ def _rows(out: Path) -> Any:
 
 
 def _train(m: Materials, out: Path) -> tuple[str, ...]:
-    return (
-        *("train-lm", "--corpus", str(m.corpus), "--out", str(out), "--hidden", "6", "--embedding", "6"),
-        *("--layers", "1", "--epochs", "12", "--batch", "4", "--device", "cpu", "--checkpoint-minutes", "0"),
-    )
+    line = "train-lm --corpus {corpus} --out {out} --hidden 6 --embedding 6 --layers 1 --epochs 12 --batch 4"
+    return words(f"{line} --device cpu --checkpoint-minutes 0", corpus=m.corpus, out=out)

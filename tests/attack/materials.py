@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.attack.command import ended, fork
+from tests.attack.place import words
 from tests.attack.surroundings import hastened
 
 from pivotal.lm.training_folder import TrainingFolder
@@ -257,19 +258,5 @@ class _Stopper:
 
 def train(corpus: Path, out: Path) -> tuple[str, ...]:
     """A training of a second."""
-    return (
-        *(
-            "train-lm",
-            "--corpus",
-            str(corpus),
-            "--out",
-            str(out),
-            "--hidden",
-            "4",
-            "--embedding",
-            "4",
-            "--layers",
-            "1",
-        ),
-        *("--epochs", "1", "--batch", "4", "--device", "cpu", "-q"),
-    )
+    line = "train-lm --corpus {corpus} --out {out} --hidden 4 --embedding 4 --layers 1 --epochs 1 --batch 4"
+    return words(f"{line} --device cpu -q", corpus=corpus, out=out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -11,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from tests.attack.command import command
 from tests.attack.materials import FIND, Materials
 from tests.attack.mutations import NUMBERS, TEXTS
-from tests.attack.place import Place
+from tests.attack.place import Place, words
 
 LONG = {"updates", "epochs", "budget", "minutes", "samples", "length", "checkpoint_minutes"}
 """Options whose large values are a long work that the user asks for, and no mistake. They get small values only."""
@@ -69,14 +70,8 @@ def value(
     if option.name in LONG:
         return str(chance.choice(SMALL))
     if option.name == "out" and choice < 0.8:
-        return chance.choice(
-            [
-                str(place.path / "new"),
-                str(place.path / "treasure"),
-                str(place.path / "treasure" / "file.json"),
-                str(materials.pairs),
-            ]
-        )
+        treasure = place.path / "treasure"
+        return str(chance.choice([place.path / "new", treasure, treasure / "file.json", materials.pairs]))
     if choices := [one for kind in takes if get_origin(kind) is Literal for one in get_args(kind)]:
         return str(chance.choice([*choices, *choices, *TEXTS])) if choice < 0.9 else "x"
     if choice < 0.6 and {int, float} & set(takes):
@@ -84,55 +79,40 @@ def value(
     if choice < 0.15:
         return str(chance.choice([materials.pairs, materials.run, materials.corpus]))
     if option.name == "option":
-        names = (
-            "updates",
-            "refit",
-            "max_units",
-            "kl_weight",
-            "mask",
-            "batch",
-            "rate",
-            "x",
-            "learned.updates",
-        )
+        names = ["updates", "refit", "max_units", "kl_weight", "mask", "batch", "rate", "x", "learned.updates"]
         return f"{chance.choice(names)}={chance.choice([*SMALL, 'x', '', '0.5', 'none', 'nan'])}"
     return chance.choice(TEXTS)
 
 
 def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
     """A sound command line that takes little time. A verb that is not here gets no arguments."""
-    m, new = materials, str(place.path / f"out-{verb}")
-    lines: dict[str, Any] = {
-        "find": lambda: ("find", "planted", str(m.pairs), *FIND, "-q", "--out", new),
-        "compare": lambda: (
-            *("compare", "planted", str(m.pairs), "--searches", "random", "--max-units", "1", "--runs", "1"),
-            *("--test", "12", "-q", "--out", new),
-        ),
-        "study": lambda: ("study", str(m.recipe), "--dry-run", "--out", new),
-        "atlas": lambda: ("atlas", str(m.recipe), "--dry-run", "--out", new),
-        "show": lambda: ("show", str(place.copy(m.run)), "--page"),
-        "evaluate": lambda: ("evaluate", str(m.run)),
-        "certify": lambda: (
-            *("certify", str(place.copy(m.run) / "interventions" / "0"), "--candidates", "1", "--sample", "0"),
-            *("--finalists", "1", "-q"),
-        ),
-        "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
-        "trace": lambda: ("trace", str(m.run), "--pair", "0"),
-        "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
-        "serve": lambda: ("serve", str(m.run), "--port", "0"),
-        "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),
-        "pull": lambda: ("pull", str(m.run / "interventions" / "0"), "--out", new),
-        "list": lambda: ("list", "runs", str(m.root)),
-        "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
-        "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
-        "check": lambda: ("check", "planted", str(m.pairs)),
-        "fit-basis": lambda: (
-            *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", f"{new}-basis", "-q"),
-        ),
-        "words": lambda: ("words", "planted", "noun0a", "zebra"),
-        "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
-                             "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),
-        "import-lm": lambda: ("import-lm", str(m.checkpoint), "--vocab", str(m.root / "vocab.txt"), "--out", new),
-        "eval-lm": lambda: ("eval-lm", str(m.model), "-q"),
-    }  # fmt: skip
-    return lines[verb]() if verb in lines else (verb,)
+    line = CHEAP.get(verb, "")
+    needed = {name: getattr(materials, name) for name in set(re.findall(r"{(\w+)}", line)) - {"new", "copy"}}
+    copy = place.copy(materials.run) if "{copy}" in line else ""
+    return (verb, *words(line, new=place.path / f"out-{verb}", copy=copy, **needed))
+
+
+CHEAP = {
+    "find": f"planted {{pairs}} {' '.join(FIND)} -q --out {{new}}",
+    "compare": "planted {pairs} --searches random --max-units 1 --runs 1 --test 12 -q --out {new}",
+    "study": "{recipe} --dry-run --out {new}",
+    "atlas": "{recipe} --dry-run --out {new}",
+    "show": "{copy} --page",
+    "evaluate": "{run}",
+    "certify": "{copy}/interventions/0 --candidates 1 --sample 0 --finalists 1 -q",
+    "generate": "{run} The --length 2 --direction plural",
+    "trace": "{run} --pair 0",
+    "export": "{exportable} --to snippet --out {new}",
+    "serve": "{run} --port 0",
+    "push": "{run} org/name --dry-run --out {new}",
+    "pull": "{run}/interventions/0 --out {new}",
+    "list": "runs {root}",
+    "new-phenomenon": "{new}.yaml",
+    "convert": "{pairs} {new}.csv",
+    "check": "planted {pairs}",
+    "fit-basis": "planted hidden.0 --sentences {corpus} --out {new}-basis -q",
+    "train-lm": "--corpus {corpus} --out {new} --hidden 3 --layers 1 --embedding 3 --epochs 1 --device cpu -q",
+    "import-lm": "{checkpoint} --vocab {root}/vocab.txt --out {new}",
+    "eval-lm": "{model} -q",
+}
+"""For each verb a sound command line that takes little time."""

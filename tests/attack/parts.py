@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import resource
 import time
 from collections.abc import Callable
@@ -97,6 +98,30 @@ def _strangers(given: argparse.Namespace, materials: Materials, scratch: Path) -
     return number + _failures(strangers.together(materials, scratch))
 
 
+def _pairs(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    from tests.jobs import test_two_processes as two
+
+    failures: dict[str, list[str]] = {}
+    kills = 0
+    for i in range(given.pairs):
+        chance = random.Random(f"{given.seed}:pair:{i}")
+        before = chance.choice([(), ("find",), ("find",)])
+        first, second = (chance.choice(sorted(two.COMMANDS)) for _ in range(2))
+        kill = chance.uniform(0, 2 * two.SECONDS) if chance.random() < 0.2 else None
+        kills += kill is not None
+        case = f"{given.seed}:pair:{i}, {first} and {second} after {before or 'nothing'}, kill {kill}"
+        try:
+            two.trial(before, first, second, chance.uniform(0, two.SECONDS), kill)
+        except AssertionError as error:
+            failures.setdefault(f"{first} and {second}", []).append(f"{case}: {str(error)[:500]}")
+        if (i + 1) % 20 == 0:
+            print(f"  {i + 1} pairs, {len(failures)} kinds of failures", flush=True)
+    print(
+        f"\nPairs of processes in one folder: {given.pairs} trials, in {kills} of them one process is killed"
+    )
+    return _failures(failures)
+
+
 def _pages(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
     failures, opened = pages.attack(materials, scratch)
     print(
@@ -119,6 +144,7 @@ PARTS: dict[str, Part] = {
     "pickles": _in_scratch(_pickles),
     "kills": _in_scratch(_kills),
     "disk": _in_scratch(_disk),
+    "pairs": _in_scratch(_pairs),
     "strangers": _in_scratch(_strangers),
     "pages": _in_scratch(_pages),
     "live": _in_scratch(_live, serving=True),

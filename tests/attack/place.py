@@ -9,6 +9,11 @@ from pathlib import Path
 TREASURE = "treasure"
 
 
+def words(line: str, **named: object) -> tuple[str, ...]:
+    """A command line from its words, with texts and paths in the place of their {names}."""
+    return tuple(word.format(**named) for word in line.split())
+
+
 @dataclass(frozen=True)
 class Place:
     """An empty folder for one case. Beside what the case needs it holds a treasure, which no command may touch."""

@@ -21,6 +21,8 @@ from tests.attack.surroundings import hastened, settled
 from tests.attack.target import Target
 from tests.attack.targets import TARGETS
 
+SLOW = ["train-lm", "import-lm", "eval-lm", "study", "compare", "certify", "export"]
+"""The verbs whose materials take long."""
 LIGHT = [name for name, target in TARGETS.items() if target.light]
 
 
@@ -82,15 +84,7 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
 
     place = Place.made(scratch / "place")
     for verb in options.verbs():
-        if verb not in (
-            "train-lm",
-            "import-lm",
-            "eval-lm",
-            "study",
-            "compare",
-            "certify",
-            "export",
-        ):  # slow materials
+        if verb not in SLOW:
             line = options.cheap(verb, materials, place)
             assert len(line) > 1, f"{verb} has no arguments"
             assert run(line).code == 0, line
@@ -114,7 +108,7 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
         raise KeyError("x")
 
     monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", broken)
-    assert run(("show", str(materials.run))).failure.startswith("KeyError at cli/show.py, show")
+    assert run(("show", str(materials.run))).failure.startswith("KeyError at cli/show.py, _show_run")
 
     def endless(*_: object) -> None:
         while True:

@@ -41,6 +41,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(asset("report")),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
+        finalize=_data,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -59,6 +60,13 @@ def environment() -> Environment:
         "seconds": "{:,.0f} s".format,
     }
     return made
+
+
+def _data(value: Any) -> Any:
+    """What a template shows. `row.values` is a method if `row` is a dictionary: a mistake that nobody would see."""
+    if callable(value):
+        raise TypeError(f"A template shows data, but this is {value!r}.")
+    return value
 
 
 @cache
