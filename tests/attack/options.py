@@ -79,7 +79,17 @@ def value(
     if choice < 0.15:
         return str(chance.choice([materials.pairs, materials.run, materials.corpus]))
     if option.name == "option":
-        names = ["updates", "refit", "max_units", "kl_weight", "mask", "batch", "rate", "x", "learned.updates"]
+        names = [
+            "updates",
+            "refit",
+            "max_units",
+            "kl_weight",
+            "mask",
+            "batch",
+            "rate",
+            "x",
+            "learned.updates",
+        ]
         return f"{chance.choice(names)}={chance.choice([*SMALL, 'x', '', '0.5', 'none', 'nan'])}"
     return chance.choice(TEXTS)
 

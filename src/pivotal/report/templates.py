@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined, select_autoescape
 from markupsafe import Markup, escape
 
 from pivotal.files import asset
@@ -64,7 +64,7 @@ def environment() -> Environment:
 
 def _data(value: Any) -> Any:
     """What a template shows. `row.values` is a method if `row` is a dictionary: a mistake that nobody would see."""
-    if callable(value):
+    if callable(value) and not isinstance(value, Undefined):
         raise TypeError(f"A template shows data, but this is {value!r}.")
     return value
 
