@@ -37,6 +37,10 @@ class Work:
     forward: int = 0
     backward: int = 0
 
+    @property
+    def nodes(self) -> int:
+        return self.forward + self.backward
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -102,36 +101,6 @@ class Discovery:
         from pivotal.report.notebook import plot_interventions
 
         return plot_interventions(self.interventions)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of a computation: node evaluations, which do not depend on the machine, and seconds."""
-
-    forward: int = 0
-    backward: int = 0
-    seconds: float = 0.0
-
-    @property
-    def nodes(self) -> int:
-        return self.forward + self.backward
-
-
-class Clock:
-    """Measures the cost of the computations on a problem since the clock was created."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._work, self._start = problem.work, time.monotonic()
-        self._forward, self._backward = problem.work.forward, problem.work.backward
-
-    def read(self) -> Cost:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return Cost(
-            self._work.forward - self._forward,
-            self._work.backward - self._backward,
-            time.monotonic() - self._start,
-        )
 
 
 class Search(ABC):
