@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from tests.interventions import intervention_of
 
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
@@ -19,13 +19,4 @@ def problem() -> Problem:
 @pytest.fixture(scope="package")
 def found(problem: Problem) -> Intervention:
     """The planted units, set to +1 for singular and -1 for plural."""
-    return Intervention(
-        units=plant().units,
-        directions=("singular", "plural"),
-        values=np.array([[1.0] * 3, [-1.0] * 3]),
-        steps="every",
-        model="planted",
-        model_fingerprint=problem.model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint=problem.pairs.fingerprint(),
-    )
+    return intervention_of(problem.model, plant().units, [[1.0] * 3, [-1.0] * 3])

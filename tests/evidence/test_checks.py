@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.interventions import intervention_of
 from torch import nn
 
 from pivotal.evidence.checks import divergence_of, dose_response, interchange, natural_range, paths_of
@@ -85,16 +86,8 @@ def two_layers() -> tuple[RecurrentLM, Problem]:
 def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> None:
     model, problem = two_layers()
     space = model.unit_space()
-    found = Intervention(
-        units=(space.unit(2), space.unit(10)),
-        directions=("singular", "plural"),
-        values=np.array([[0.9, -0.8], [-0.7, 0.6]]),
-        steps="every",
-        model="random",
-        model_fingerprint=model.fingerprint(),
-        phenomenon="four",
-        data_fingerprint="",
-    )
+    units = (space.unit(2), space.unit(10))
+    found = intervention_of(model, units, [[0.9, -0.8], [-0.7, 0.6]])
     paths = paths_of(Examination(found, problem))
     # By hand: the unit of the last layer is set in the last state; the unit of the first layer has no direct path.
     rows = problem.tree.live_row[problem.tree.leaf]
@@ -238,16 +231,7 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
     )
     problem = Problem(model, PairSet("many", ("singular", "plural"), pairs))
     space = model.unit_space()
-    found = Intervention(
-        units=(space.unit(0), space.unit(8)),
-        directions=("singular", "plural"),
-        values=np.zeros((2, 2)),
-        steps="every",
-        model="random",
-        model_fingerprint=model.fingerprint(),
-        phenomenon="many",
-        data_fingerprint="",
-    )
+    found = intervention_of(model, (space.unit(0), space.unit(8)), np.zeros((2, 2)))
     differ = np.mean(problem.direction != np.roll(problem.direction, -1))
     assert 0 < differ < 1
     swapped = interchange(Examination(found, problem))

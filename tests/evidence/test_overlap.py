@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.interventions import intervention_of
 
 from pivotal.evidence.evaluation import overlap_of, unseen_words
 from pivotal.evidence.examination import Examination
@@ -47,16 +48,7 @@ def halves() -> tuple[Problem, Problem]:
 
 
 def planted(problem: Problem) -> Intervention:
-    return Intervention(
-        units=PLANTED.units,
-        directions=LABELS,
-        values=np.zeros((2, 3)),  # they are learned again, so they do not matter
-        steps="every",
-        model="planted",
-        model_fingerprint=PLANTED.model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint=problem.pairs.fingerprint(),
-    )
+    return intervention_of(problem.model, PLANTED.units, np.zeros((2, 3)))  # values are learned again
 
 
 def test_the_planted_units_hold_for_words_that_their_values_never_saw(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
+from tests.interventions import intervention_of
 from tests.models.tiny import WORDS, random_model, tokenizer
 
 from pivotal.errors import PivotalError
@@ -52,17 +54,8 @@ def some_intervention(model: LanguageModel, steps: Steps, units: int = 20) -> In
     rng = np.random.default_rng(2)
     active = np.ones((2, units), dtype=bool)
     active[1, 0] = False
-    return Intervention(
-        units=tuple(space.unit(int(i)) for i in sorted(rng.choice(len(space), units, replace=False))),
-        directions=LABELS,
-        values=rng.choice([-0.9, 0.9], (2, units)),
-        active=active,
-        steps=steps,
-        model=model.name,
-        model_fingerprint=model.fingerprint(),
-        phenomenon="some",
-        data_fingerprint="",
-    )
+    chosen = [space.unit(int(i)) for i in sorted(rng.choice(len(space), units, replace=False))]
+    return intervention_of(model, chosen, rng.choice([-0.9, 0.9], (2, units)), steps, active=active)
 
 
 def traced(name: str, steps: Steps) -> tuple[Intervention, Problem, list[Trace]]:
@@ -118,7 +111,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     assert isinstance(model, TransformersLM)
     units = tuple(unit for unit in model.unit_space("resid.0,resid.1") if unit.index in (2, 11))
     intervention = some_intervention(model, "every", units=len(units))
-    intervention = Intervention(**{**vars(intervention), "units": units})
+    intervention = replace(intervention, units=units)
     found = trace(model, intervention, MinimalPair("The doctor near cars", 1, ("runs", "run")))
     ids = torch.tensor([[*model.vocabulary.priming, *model.encode(found.prefix).ids]])
     with torch.no_grad():
@@ -148,16 +141,7 @@ def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates() -> None:
 
 def test_a_planted_unit_is_all_that_changes_its_verb() -> None:
     planted = plant()
-    intervention = Intervention(
-        units=planted.units,
-        directions=LABELS,
-        values=np.array([[0.9] * 3, [-0.9] * 3]),
-        steps="single",
-        model="planted",
-        model_fingerprint=planted.model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint="",
-    )
+    intervention = intervention_of(planted.model, planted.units, [[0.9] * 3, [-0.9] * 3], "single")
     pair = MinimalPair("The noun0a near", 1, ("verb0as", "verb0a"), "singular")
     to = trace(planted.model, intervention, pair)
     assert to.direction == "plural" and to.flipped and to.log_odds[0] < 0 < to.log_odds[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.interventions import intervention_of
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
 from pivotal.evidence.unit_profiles import profile_units
@@ -27,16 +28,7 @@ def found() -> Intervention:
     """The planted units, each with values of its own."""
     planted = plant(seed=0)
     values = np.array([[1.0, 0.9, 0.8], [-1.0, -0.7, -0.9]])
-    return Intervention(
-        planted.units,
-        ("singular", "plural"),
-        values,
-        "every",
-        "planted",
-        planted.model.fingerprint(),
-        "planted",
-        "",
-    )
+    return intervention_of(planted.model, planted.units, values)
 
 
 @pytest.fixture(scope="module")
