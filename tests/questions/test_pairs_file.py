@@ -110,31 +110,12 @@ def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     assert not read_pairs(write(tmp_path, "none.jsonl", json.dumps(bare))).notes, "no row states one"
 
 
-def test_the_counterfactual_of_the_own_label_is_the_prefix(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    row = {"prefix": "The boy", "cue": 1, "words": {"one": "runs", "many": "run"}, "label": "one"}
-    path.write_text(json.dumps({**row, "counterfactual": {"many": "The boys"}}))
-    assert read_pairs(path)[0].counterfactuals == ("The boy", "The boys")
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
 def test_sets_of_words_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
     SETS.save(tmp_path / f"sets{suffix}")
     text = (tmp_path / f"sets{suffix}").read_text()
     assert ('["is", "was"]' if suffix == ".jsonl" else "is|was") in text
     assert read_pairs(tmp_path / f"sets{suffix}") == SETS
-
-
-def test_a_file_may_have_lists_or_separators(tmp_path: Path) -> None:
-    rows = [
-        {"prefix": "The doctor", "cue": 1, "words": {"singular": words, "plural": "are"}}
-        for words in (["is", "was"], "is|was")
-    ]
-    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    pairs = read_pairs(tmp_path / "sets.jsonl")
-    assert [pair.words for pair in pairs] == [("is|was", "are")] and pairs.merged == 1, (
-        "the two rows are the same"
-    )
 
 
 def changed(**changes: object) -> str:

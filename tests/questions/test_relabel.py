@@ -9,7 +9,7 @@ import pytest
 from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question, default_test, names_of
+from pivotal.questions.question import default_test, names_of
 from pivotal.questions.relabel import parse_labels, pooled, relabelled
 
 PAIRS = PairSet(
@@ -98,8 +98,3 @@ def test_the_shares_that_questions_state_are_held_out_of_each() -> None:
 def test_what_cannot_be_pooled(sets: list[PairSet], labels: dict[str, str], said: str) -> None:
     with pytest.raises(PivotalError, match=said):
         pooled(sets, labels)
-
-
-def test_a_question_names_several() -> None:
-    pairs = Question("planted", "planted + number-agreement").load_pairs()
-    assert set(pairs.groups) == {"planted", "number-agreement"}

@@ -66,15 +66,3 @@ def test_compressed_files(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(codecs.BOM_UTF16_LE + b"abc")
     with pytest.raises(PivotalError, match="begins as UTF-16"):
         load_phenomenon(tmp_path / "odd.jsonl")
-
-
-def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
-    text = NATIVE + "{}\n" + NATIVE.replace("The", "A") + "oops\n"
-    with pytest.raises(PivotalError, match="line 2, column 'prefix'"):
-        read(tmp_path, "a.jsonl", text)
-    pairs = read(tmp_path, "a.jsonl", text, skip_bad=True)
-    assert len(pairs) == 2
-    (note,) = pairs.notes
-    assert note.startswith("Left out 2 bad rows:") and "line 2" in note and "line 4" in note
-    with pytest.raises(PivotalError, match=r"holds none. The first bad row: .*line 1"):
-        read(tmp_path, "a.jsonl", "{}", skip_bad=True)

@@ -44,8 +44,3 @@ def test_what_cannot_be_written_is_explained(tmp_path: Path, name: str, like: st
         write_new(tmp_path / name, like)
     assert [path.name for path in tmp_path.iterdir()] == ["taken.yaml"]
     assert (tmp_path / "taken.yaml").read_text() == "mine"
-
-
-def test_a_folder_is_no_name() -> None:
-    with pytest.raises(PivotalError, match="The name of a new phenomenon is letters"):
-        write_new(Path("."))
