@@ -1,4 +1,4 @@
-"""One file adds a model, a mask, a search or a phenomenon: as an entry point of another package, or in the folder."""
+"""One file adds a model, a search or a phenomenon: as an entry point of another package, or in the folder."""
 
 from __future__ import annotations
 
@@ -103,39 +103,9 @@ class SingleUnit(Search):
         found = interventions_of(problem, chosen, values[best].expand(runs, -1, -1))
         return Discovery(found, (float(wrong[best]),) * runs, ({},) * runs)
 '''
-MASK = '''
-from dataclasses import dataclass
-from typing import ClassVar
-from pivotal.searches.masks import MaskFamily
-from pivotal.searches.masks.hard_concrete import HardConcrete
-
-_WIDE = HardConcrete(temperature=0.5, low=-0.3, high=1.3)
-
-@dataclass(frozen=True)
-class Wide(MaskFamily):
-    """Hard Concrete, stretched further."""
-
-    name: ClassVar[str] = "wide"
-    summary: ClassVar[str] = "a wider Hard Concrete mask"
-
-    def sample(self, logits, uniform):
-        return _WIDE.sample(logits, uniform)
-
-    def nonzero(self, logits):
-        return _WIDE.nonzero(logits)
-
-    def fractional(self, logits):
-        return _WIDE.fractional(logits)
-
-    def mean(self, logits):
-        return _WIDE.mean(logits)
-
-    def estimator(self):
-        return _WIDE.estimator()
-'''
-FILES = {"models": MODEL, "questions/phenomena": PHENOMENON, "searches": SEARCH, "searches/masks": MASK}
+FILES = {"models": MODEL, "questions/phenomena": PHENOMENON, "searches": SEARCH}
 """The room of each kind, and the one file that adds to it."""
-NAMES = {"models": "toy", "phenomena": "pets", "searches": "single-unit", "masks": "wide"}
+NAMES = {"models": "toy", "phenomena": "pets", "searches": "single-unit"}
 
 USE = """
 import json, sys
@@ -144,8 +114,7 @@ from pivotal.cli.main import app
 from pivotal.models import load_model
 from pivotal.questions.phenomena import PHENOMENA
 from pivotal.searches import SEARCHES
-from pivotal.searches.masks import MASKS
-from pivotal.testing import check_mask, check_model, check_phenomenon, check_search
+from pivotal.testing import check_model, check_phenomenon, check_search
 
 def pivotal(*arguments):
     done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
@@ -156,9 +125,8 @@ listed = {kind: [entry["name"] for entry in pivotal("list", kind)[kind]] for kin
 check_model(load_model("toy"), ["The cat near", "The cats near", "The dog", "The dog near often"])
 check_phenomenon(PHENOMENA.get("pets"))
 check_search(SEARCHES.get("single-unit")())
-check_mask(MASKS.get("wide")())
-common = ["find", "toy", "pets", "--steps", "every", "--max-units", "1", "--test", "8", "--controls", "0", "--quiet"]
-found = [pivotal(*common, "--out", f"run{i}", *more) for i, more in enumerate(json.loads(sys.argv[2]))]
+search = ["--search", "single-unit", "-o", "value=2.5", "--max-units", "1"]
+found = pivotal("find", "toy", "pets", *search, "--test", "8", "--controls", "0", "--quiet", "--out", "run")
 print(json.dumps({"listed": listed, "found": found}))
 """
 
@@ -189,10 +157,10 @@ def as_files_of_the_rooms(folder: Path) -> Path:
     return folder
 
 
-def use(folder: Path, *options: list[str]) -> dict[str, Any]:
+def use(folder: Path) -> dict[str, Any]:
     paths = [str(folder), str(Path(pivotal.__file__).parent.parent)]
     done = subprocess.run(
-        [sys.executable, "-c", USE, json.dumps([*NAMES]), json.dumps(options)],
+        [sys.executable, "-c", USE, json.dumps([*NAMES])],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PIVOTAL_HOME": str(folder / "home")},
         capture_output=True,
@@ -207,10 +175,8 @@ def use(folder: Path, *options: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("add", [as_entry_points, as_files_of_the_rooms])
 def test_one_file_adds_one_of_each_kind(add: Any, tmp_path: Path) -> None:
     """Each is listed, keeps its contract, and is used by `find`."""
-    alone = ["--search", "single-unit", "-o", "value=2.5"]
-    used = use(add(tmp_path), alone, ["--search", "learned", "-o", "mask=wide", "--updates", "60"])
+    used = use(add(tmp_path))
     for kind, name in NAMES.items():
         assert name in used["listed"][kind]
-    for summary in used["found"]:
-        best = summary["runs"][summary["best"]]
-        assert best["unit_labels"] == ["state.0:0"] and best["flip_accuracy"] == 1
+    best = used["found"]["runs"][used["found"]["best"]]
+    assert best["unit_labels"] == ["state.0:0"] and best["flip_accuracy"] == 1

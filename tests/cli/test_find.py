@@ -183,19 +183,16 @@ def summary_of(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
 def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
-    pivotal: Any, whole: dict[str, Any], tmp_path: Path, signum: signal.Signals, code: int
+    pivotal: Any, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = tmp_path / "stopped"
     stopped = Process("pivotal", *LONG, "--out", folder)
     history = folder / "history.jsonl"
     until(lambda: stopped.poll() or (history.exists() and history.read_text().count("\n") > 5))
-    stopped.send_signal(signum)
+    stopped.send_signal(signal.SIGTERM)
     out, err = stopped.communicate()
-    assert stopped.returncode == code, err
+    assert stopped.returncode == 143, err
     assert out == "" and "Traceback" not in err
     assert f"Resume with: pivotal {' '.join(LONG)} --out {folder}" in err
     assert (folder / "checkpoint.pt").exists()

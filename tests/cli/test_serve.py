@@ -35,8 +35,7 @@ def test_only_runs_are_served(pivotal: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_cleanly(run_folder: Path, signum: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_it_cleanly(run_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     served = run_folder / "interventions" / "0"
     process = Process("pivotal", "serve", served, "--port", "0", cwd=tmp_path)
@@ -44,6 +43,6 @@ def test_a_signal_ends_it_cleanly(run_folder: Path, signum: signal.Signals, tmp_
     address = process.out.split()[-1]
     with urllib.request.urlopen(f"{address}state", timeout=600) as answer:
         assert str(run_folder).encode() in answer.read()
-    process.send_signal(signum)
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert process.returncode == 0 and "Traceback" not in err

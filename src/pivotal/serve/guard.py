@@ -8,10 +8,10 @@ pages of other sites.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections.abc import Iterable
 
+from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pivotal.errors import PivotalError
@@ -78,14 +78,6 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        if reason := self._refused(scope):
-            await _refuse(send, *reason)
-            return
-        rest = scope["path"][len(self._token) + 1 :]
-        if not rest:  # the page names its files relative to a folder
-            await _send(send, 307, b"", (b"location", f"/{self._token}/".encode()))
-            return
-        inner = {**scope, "path": rest, "raw_path": rest.encode()}
 
         async def send_in_time(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -93,6 +85,16 @@ class Guard:
                 message["headers"] = [*message["headers"], *(h for h in _HEADERS if h[0] not in there)]
             await asyncio.wait_for(send(message), MOST_SECONDS)
 
+        if reason := self._refused(scope):
+            status, sentence = reason
+            refusal = JSONResponse({"error": sentence}, status, {"Connection": "close"})
+            await refusal(scope, receive, send_in_time)
+            return
+        rest = scope["path"][len(self._token) + 1 :]
+        if not rest:  # the page names its files relative to a folder
+            await RedirectResponse(f"/{self._token}/")(scope, receive, send_in_time)
+            return
+        inner = {**scope, "path": rest, "raw_path": rest.encode()}
         self._answering += 1
         try:
             await self._app(inner, _limited(receive), send_in_time)
@@ -146,14 +148,3 @@ def _limited(receive: Receive) -> Receive:
         return message
 
     return counted
-
-
-async def _refuse(send: Send, status: int, reason: str) -> None:
-    body = json.dumps({"error": reason}).encode()
-    await _send(send, status, body, (b"content-type", b"application/json"), (b"connection", b"close"))
-
-
-async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    every = [(b"content-length", str(len(body)).encode()), *headers, *_HEADERS]
-    await send({"type": "http.response.start", "status": status, "headers": every})
-    await send({"type": "http.response.body", "body": body})

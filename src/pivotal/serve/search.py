@@ -55,8 +55,6 @@ class LiveSearch:
         self.number = 0
         """Counts the searches that were started."""
         self.command = ""
-        self.path = ""
-        """The run folder of the last search that finished."""
 
     @property
     def running(self) -> bool:
@@ -138,8 +136,6 @@ class LiveSearch:
         )
 
     async def _tell(self, event: dict[str, Any]) -> None:
-        if event["kind"] == "done":
-            self.path = event["path"]
         async with self._news:
             if len(self._events) < _EVENTS or event["kind"] in ENDED:
                 self._events.append(event)
