@@ -112,3 +112,10 @@ def test_only_values_that_may_leave_the_natural_range_are_moved_into_it(stored: 
     loose = [serial.replace(row, values="unbounded") if row.model == "wiki-lstm" else row for row in rows]
     said = " ".join(findings_of(atlas_of(stored.recipe, loose)))
     assert "The search of " in said and "With every value moved into its unit" in said
+
+
+def test_a_phenomenon_with_a_label_is_one_phenomenon(stored: StudyFolder) -> None:
+    """The recipe labels the paradigms of BLiMP; cross scores name them as their files do."""
+    atlas = atlas_of(stored.recipe, stored.rows)
+    tested = {score.phenomenon for entry in atlas.entries for score in entry.cross}
+    assert "BLiMP anaphor_gender_agreement" in tested and tested <= set(atlas.phenomena)

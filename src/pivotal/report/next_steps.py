@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pivotal.records.evidence import Check, UnitRange
@@ -17,15 +16,12 @@ _HARDLY, _MOSTLY = 0.1, 0.5
 _AT_END = 0.01
 """A value that is closer to an end of its natural range, as a part of the range, lies at the end."""
 
-_UNKNOWN = Check(name="", passed=None, found="")
-"""In place of a check that another version of pivotal did not make."""
-
 
 def next_steps(summary: Summary) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
-    checks = defaultdict(lambda: _UNKNOWN, {check.name: check for check in summary.verdict.checks})
+    checks = {check.name: check for check in summary.verdict.checks}
     asking = list(_question(checks))  # as long as the question cannot be asked, nothing else matters
     return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
 
@@ -37,9 +33,7 @@ def _question(checks: Mapping[str, Check]) -> Iterator[str]:
             "check` counts them."
         )
     if checks["the model knows it"].passed is not True:
-        look = (
-            "Ask what the model knows: `pivotal check` shows for each label and group how often it is right."
-        )
+        look = "Ask what the model knows: `pivotal check` shows by label and group how often it is right."
         yield checks["the model knows it"].cure or look
     if checks["likely words"].passed is False:
         yield "Ask about words that the model expects there: `pivotal check` shows how likely they are."
