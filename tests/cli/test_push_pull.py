@@ -58,7 +58,9 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     assert str(model.parent) not in "".join(
         path.read_text() for path in out.rglob("*") if path.suffix in (".json", ".md")
     )
-    pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
+    pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused(
+        "holds other files", "--out"
+    )
 
 
 def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:

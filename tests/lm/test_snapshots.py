@@ -134,18 +134,9 @@ def test_a_snapshot_that_the_clock_does_not_reach_is_named(learn: Learn) -> None
     assert any("before the snapshots at 500M" in text for text in watch.said)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        ("10M,junk", "has 'junk'"),
-        ("10M,,20M", "has ''"),
-        ("0.0015K", r"has '0\.0015K'"),
-        ("0", "0 comes after 0"),
-        ("20M,10M", "10M comes after 20M"),
-    ],
-)
-def test_numbers_that_are_refused(numbers: str, message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
+@pytest.mark.parametrize("numbers", ["10M,junk", "10M,,20M", "0.0015K", "0", "20M,10M"])
+def test_numbers_that_are_refused(numbers: str) -> None:
+    with pytest.raises(PivotalError, match=f"increasing numbers of tokens .* but they are '{numbers}'"):
         snapshot_tokens(numbers)
 
 

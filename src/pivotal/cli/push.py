@@ -53,7 +53,7 @@ def push(
     from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.exports import hub
-    from pivotal.exports.base import held_files
+    from pivotal.exports.base import check_folder
     from pivotal.files import disk
 
     hub.check_name(repository)
@@ -63,10 +63,8 @@ def push(
         )
     saved = Saved.read(run_folder, run)
     folder = Path(out) if out is not None else Path("shared") / repository.replace("/", "-")
-    if dry_run and held_files(folder):
-        raise PivotalError(
-            f"{folder} exists already, and nothing was written. Name another folder with --out."
-        )
+    if dry_run:
+        check_folder(folder, lambda there: ())
     question = saved.question(model, priming, dtype)
     based = base_model or hub_name(question.model)
     shared = hub.Shared(

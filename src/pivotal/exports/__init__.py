@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, held_files
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_folder
 from pivotal.exports.templates import about, render
 from pivotal.files import disk, write_text
 from pivotal.records import serial
@@ -78,13 +78,10 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
     """Raise PivotalError unless the folder is new, empty, or an earlier export that may be replaced."""
-    files = held_files(folder)
-    own = set(serial.read(folder / EXPORT, ExportRecord).files) if EXPORT in files else set()
-    if others := sorted(files - own):
-        raise PivotalError(
-            f"An export needs a folder of its own, but {folder} holds other files ({others[0]}). Nothing was changed; "
-            "name another folder with --out."
-        )
+    files = check_folder(
+        folder,
+        lambda there: serial.read(folder / EXPORT, ExportRecord).files if EXPORT in there else (),
+    )
     if files and not overwrite:
         raise PivotalError(
             f"{folder} holds an export already, and nothing was changed. Name another folder with --out, or replace "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -205,12 +206,19 @@ class Target(ABC):
             )
 
 
-def held_files(folder: Path) -> set[str]:
-    """The paths of the files in a folder that is to be written. PivotalError if it is a file or a link."""
+def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> set[str]:
+    """The paths of the files in a folder that is to be written. PivotalError if it is a file or a link, or if it holds
+    files of somebody else; `own` says which files are those of an earlier command."""
     with disk(folder):
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise PivotalError(
                 f"{folder} must be a folder, but it is a file or a link. Name another with --out."
             )
         paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-    return {path.relative_to(folder).as_posix() for path in paths}
+    files = {path.relative_to(folder).as_posix() for path in paths}
+    if others := sorted(files - set(own(files))):
+        raise PivotalError(
+            f"This command needs a folder of its own, but {folder} holds other files ({others[0]}). Nothing was "
+            "changed; name another folder with --out."
+        )
+    return files

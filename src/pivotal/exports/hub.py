@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.exports.base import Portable, held_files
+from pivotal.exports.base import Portable, check_folder
 from pivotal.exports.templates import about, inline, render
 from pivotal.exports.weights import PeftTarget
 from pivotal.files import disk, identity, write_text
@@ -252,13 +252,8 @@ def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
 
 
 def _check_out(out: Path, record: SourceRecord, overwrite: bool) -> None:
-    if not (files := held_files(out)):
+    if not check_folder(out, lambda there: (*FILES, SOURCE) if SOURCE in there else ()):
         return
-    if SOURCE not in files:
-        raise PivotalError(
-            f"A pulled intervention needs a folder of its own, but {out} holds other files. Nothing was changed; name "
-            "another folder with --out."
-        )
     before = serial.read(out / SOURCE, SourceRecord)
     if before != record and not overwrite:
         raise PivotalError(

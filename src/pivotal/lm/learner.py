@@ -82,7 +82,7 @@ class SeedLearner:
                 parameters, lr=settings.rate, weight_decay=settings.weight_decay, fused=True
             )
         self._scale = GradientScale(device, dynamic=settings.precision == "fp16")
-        self._random = _random_state(device, seed)
+        self._random = torch.Generator(device).manual_seed(seed).get_state()
         # A small network leaves most of a GPU idle. With one stream per seed, several seeds share it.
         self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.epoch = self.row = 0
@@ -279,12 +279,6 @@ def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
         loss, state = network.loss(inputs, targets, state)
         total += loss * len(targets)
     return float(total) / (len(columns) - 1)
-
-
-def _random_state(device: torch.device, seed: int) -> Tensor:
-    if device.type == "cuda":
-        return torch.Generator(device).manual_seed(seed).get_state()
-    return torch.Generator().manual_seed(seed).get_state()
 
 
 def _on_cpu(value: Any) -> Any:

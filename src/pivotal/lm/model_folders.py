@@ -242,27 +242,16 @@ def _remove(folders: Iterator[Path]) -> None:
 def snapshot_tokens(numbers: str | Sequence[int]) -> tuple[int, ...]:
     """Parse numbers of tokens, such as `10M,30M,1.5B`, which must increase."""
     parts = numbers.split(",") if isinstance(numbers, str) and numbers else numbers
-    parsed = tuple(_number(str(part).strip(), numbers) for part in parts)
-    for before, after in zip((0, *parsed), parsed, strict=False):
-        if after <= before:
-            raise PivotalError(
-                f"snapshots must be increasing numbers of tokens above 0, but {short_number(after)} comes "
-                f"after {short_number(before)}. Give them in order, such as 10M,30M,1B.",
-                "snapshots",
-            )
-    return parsed
-
-
-def _number(part: str, numbers: str | Sequence[int]) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMB]?)", part.upper())
-    number = float(match[1]) * _UNITS.get(match[2], 1) if match else 0.5
-    if not number.is_integer():
+    matches = [re.fullmatch(r"\s*(\d+(?:\.\d+)?)([KMB]?)\s*", str(part).upper()) for part in parts]
+    parsed = [float(match[1]) * _UNITS.get(match[2], 1) if match else 0.0 for match in matches]
+    increasing = all(before < after for before, after in zip((0, *parsed), parsed, strict=False))
+    if not increasing or not all(map(float.is_integer, parsed)):
         raise PivotalError(
-            f"snapshots takes numbers of tokens separated by commas, such as 10M,30M,1B, but {numbers!r} "
-            f"has {part!r}.",
+            "snapshots must be increasing numbers of tokens separated by commas, such as 10M,30M,1B, but they are "
+            f"{numbers!r}.",
             "snapshots",
         )
-    return int(number)
+    return tuple(map(int, parsed))
 
 
 def short_number(tokens: int) -> str:
