@@ -16,11 +16,11 @@ from pivotal.questions.phenomena import load_phenomenon
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
 
 
-def save(folder: Path, seed: int) -> Path:
-    """An untrained model that knows the words of number agreement."""
+def save(folder: Path, seed: int, words: tuple[str, ...] = ()) -> Path:
+    """An untrained model; by default it knows the words of number agreement."""
     pairs = load_phenomenon("number-agreement")
-    words = {word: None for pair in pairs for word in (*pair.prefix.split(), *pair.words)}
-    words = ("<eos>", "<unk>", *words)
+    known = dict.fromkeys(word for pair in pairs for word in (*pair.prefix.split(), *pair.words))
+    words = words or ("<eos>", "<unk>", *known)
     torch.manual_seed(seed)
     rnn = torch.nn.GRU(4, 6)
     weights = {f"rnn.{name}": 3 * weight.detach() for name, weight in rnn.named_parameters()}
@@ -34,30 +34,35 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [save(folder / f"seed-{seed}", seed) for seed in range(2)]
 
 
-def row(table: str, name: str) -> list[str]:
+@pytest.fixture(autouse=True)
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pivotal.lm.assess.load_phenomenon", lambda spec: load_phenomenon(spec)[::40])
+
+
+def cells(table: str, name: str) -> list[str]:
     (found,) = (line for line in table.splitlines() if line.startswith(f"{name} "))
-    return found.removeprefix(name).split("  ")
+    return [cell.strip() for cell in found.removeprefix(name).split("  ") if cell.strip()]
 
 
-@pytest.mark.slow
 def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT)
     done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--out", tmp_path / "all.json", "-q")
     assert done.code == 0
     figures = json.loads((tmp_path / "all.json").read_text())["models"]
     assert [one["model"] for one in figures] == ["seed-0", "seed-1"]
-    assert "Perplexity on 12 tokens of text.txt" in done.out
-    shares = [one["agreement"][0]["shares"]["namepp"] for one in figures]
-    assert shares[0] != shares[1]
-    values = [100 * share["value"] for share in shares]
-    cells = [cell.strip() for cell in row(done.out, "namepp") if cell.strip()]
-    assert cells[:3] == ["1,800", *(f"{value:.1f}%" for value in values)]
-    assert cells[3] == f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+    assert "Perplexity on 12 tokens of text.txt" in done.out and "published" not in done.out
+    values = [100 * one["agreement"][0]["shares"]["namepp"]["value"] for one in figures]
+    assert values[0] != values[1]
+    assert cells(done.out, "namepp")[:3] == ["45", *(f"{value:.1f}%" for value in values)]
+    assert cells(done.out, "namepp")[3] == f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
     nats = [one["perplexity"]["all"] for one in figures]
     assert f"{statistics.mean(nats):.2f} ± {statistics.stdev(nats):.2f}" in done.out
+    printed = json.loads(pivotal("eval-lm", seeds[0], "--dtype", "float64", "--json").out)
+    assert printed["command"].startswith("pivotal eval-lm")
+    (model,) = printed["models"]
+    assert model["perplexity"] is None and model["agreement"][0]["shares"]["all"]["n"] == 300
 
 
-@pytest.mark.slow
 def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "nounpp.txt").write_text(
         "The boy near the car greets\tsingular_singular\tcorrect\tid1\n"
@@ -67,38 +72,22 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
     rows = (
         "N_V\t0\t0\tsing\tgreets\tcorrect\toriginal\tThe boy zzz\t2",
         "N_V\t0\t0\tsing\tgreet\twrong\toriginal\tThe boy zzz\t2",
-        "N_V\t0\t1\tsing\tzzzs\tcorrect\tgenerated\tThe boy\t1",
-        "N_V\t0\t1\tsing\tzzz\twrong\tgenerated\tThe boy\t1",
     )
     (tmp_path / "generated.tab").write_text("\n".join([columns, *rows]) + "\n")
     done = pivotal(
         "eval-lm", seeds[0], "--lakretz", tmp_path, "--gulordava", tmp_path / "generated.tab", "-q"
     )
-    assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out
-    assert "seed-0 cannot score 1 pair; the most common reason: " in done.out
+    assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out and "±" not in done.out
     assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 
 
-@pytest.mark.slow
-def test_a_model_without_the_words_is_told_and_the_others_are_asked(
+def test_a_model_without_the_words_stands_beside_the_others(
     pivotal: Any, seeds: list[Path], tmp_path: Path
 ) -> None:
-    torch.manual_seed(0)
-    weights = {f"rnn.{name}": weight.detach() for name, weight in torch.nn.GRU(4, 6).named_parameters()}
-    weights |= {"encoder.weight": torch.randn(3, 4), "decoder.weight": torch.randn(3, 6)}
-    words = ("<eos>", "<unk>", "dogs")
-    small = save_folder(tmp_path / "small", cell="gru", words=words, weights=weights, card={"summary": ""})
-    (tmp_path / "text.txt").write_text(TEXT)
-    alone = pivotal("eval-lm", small, "--text", tmp_path / "text.txt", "-q")
-    assert alone.code == 0 and "Perplexity on 12 tokens" in alone.out
-    assert [cell.strip() for cell in row(alone.out.partition("Agreement")[2], "all") if cell.strip()][:2] == [
-        "0",
-        "–",
-    ]
-    both = pivotal("eval-lm", small, seeds[0], "-q")
-    for done in (alone, both):
-        assert "small cannot score any of the 12,000 pairs" in " ".join(done.out.split())
-    assert "1,800" in both.out
+    small = save(tmp_path / "small", 0, words=("<eos>", "<unk>", "dogs"))
+    done = pivotal("eval-lm", small, seeds[0], "-q")
+    assert cells(done.out, "all")[1] == "–"
+    assert "small cannot score any of the 300 pairs" in " ".join(done.out.split())
 
 
 def test_every_model_is_found_before_any_is_asked(
