@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 import reprlib
 from abc import ABC, abstractmethod
@@ -284,7 +283,7 @@ def _at_least(least: int, **numbers: int) -> None:
             raise PivotalError(f"{name} is a whole number, {least} or more, but it is {number!r}.")
 
 
-def _is_index(value: object, size: float) -> bool:
+def _is_index(value: object, size: int = 2**31) -> bool:
     """Whether a value is a whole number of Python, numpy or torch from 0 to `size - 1`. True is none."""
     return (
         not isinstance(value, bool) and isinstance(value, SupportsIndex) and 0 <= operator.index(value) < size
@@ -294,7 +293,7 @@ def _is_index(value: object, size: float) -> bool:
 def _cues(cue: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int]:
     """The positions of the tokens to edit in the rows of a batch."""
     positions = cue if isinstance(cue, Sequence) else [cue]
-    if not positions or not all(_is_index(position, math.inf) for position in positions):
+    if not positions or not all(_is_index(position) for position in positions):
         raise PivotalError(
             f"A single-step intervention acts at one token of each prompt, but `attached` was given cue={cue!r}. "
             "Give its 0-based position, or a list with one for each prompt."

@@ -61,7 +61,7 @@ def _parts(data: Any) -> list[Any]:
     if isinstance(data, list | tuple):
         return list(data)
     if is_dataclass(data):
-        return [getattr(data, one.name) for one in fields(data)]
+        return [getattr(data, field.name) for field in fields(data)]
     return []
 
 
@@ -74,7 +74,7 @@ def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
     if isinstance(data, list | tuple):
         return type(data)(parts)
     if is_dataclass(data) and not isinstance(data, type):
-        return type(data)(**{one.name: part for one, part in zip(fields(data), parts, strict=True)})
+        return type(data)(**{field.name: part for field, part in zip(fields(data), parts, strict=True)})
     return data
 
 
@@ -87,11 +87,11 @@ class Buffers(Generic[T]):
         self._flat: dict[torch.dtype, Tensor] = {}
         self._places: dict[torch.dtype, list[Tensor]] = {}
         """Views of `_flat`, in the shapes of the tensors and in their order."""
-        for dtype, some in _by_dtype(like).items():
-            sizes = [size for one in some for size in (one.numel(), _rest(one.numel()))]
-            self._flat[dtype] = some[0].new_zeros(sum(sizes))
+        for dtype, tensors in _by_dtype(like).items():
+            sizes = [size for tensor in tensors for size in (tensor.numel(), _rest(tensor.numel()))]
+            self._flat[dtype] = tensors[0].new_zeros(sum(sizes))
             parts = self._flat[dtype].split(sizes)[::2]
-            self._places[dtype] = [part.view(one.shape) for part, one in zip(parts, some, strict=True)]
+            self._places[dtype] = [part.view(t.shape) for part, t in zip(parts, tensors, strict=True)]
         self.fill(like)
 
     def fits(self, data: T) -> bool:
@@ -115,8 +115,8 @@ class Buffers(Generic[T]):
     @property
     def data(self) -> T:
         """The data, in new containers."""
-        places = {dtype: iter(some) for dtype, some in self._places.items()}
-        return with_tensors(self._like, [next(places[one.dtype]) for one in tensors_of(self._like)])
+        places = {dtype: iter(views) for dtype, views in self._places.items()}
+        return with_tensors(self._like, [next(places[tensor.dtype]) for tensor in tensors_of(self._like)])
 
 
 def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:

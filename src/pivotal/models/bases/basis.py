@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,14 +83,10 @@ class Basis:
         """The basis on a device."""
         if self.encoder.device == torch.device(device):
             return self
-        return replace(
-            self,
-            encoder=self.encoder.to(device),
-            decoder=self.decoder.to(device),
-            bias=self.bias.to(device),
-            threshold=None if self.threshold is None else self.threshold.to(device),
-            units=None if self.units is None else self.units.to(device),
-        )
+        moved: dict[str, Any] = {
+            name: t.to(device) for name, t in vars(self).items() if isinstance(t, Tensor)
+        }
+        return replace(self, **moved)
 
     # -- coordinates --------------------------------------------------------------------------------------------
 

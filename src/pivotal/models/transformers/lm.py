@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.models.chunks import Chunk, ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
-from pivotal.models.hooks import Tap, lock_of
+from pivotal.models.hooks import Tap, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import packed, parts, rows
 from pivotal.models.tensors import checksum, shuffle_rows
@@ -140,19 +140,13 @@ class TransformersLM(ChunkedLM):
         seen: list[Tensor] = []
 
         def look(_: nn.Module, __: Any, output: Any) -> None:
-            seen.append((output[0] if isinstance(output, tuple | list) else output).detach().float())
+            seen.append(first_of(output).detach().float())
 
         tokens = probe_tokens(self.vocabulary.size, self.device)
-        with lock_of(self.network):
-            handle = self._blocks[top.block].register_forward_hook(look)
-            pushed = top.module.register_forward_hook(lambda _, __, out: out + 1.0)
-            try:
+        with lock_of(self.network), hooked([self._blocks[top.block].register_forward_hook(look)]):
+            with hooked([top.module.register_forward_hook(lambda _, __, out: out + 1.0)]):
                 self.network(input_ids=tokens, use_cache=False)
-                pushed.remove()
-                self.network(input_ids=tokens, use_cache=False)
-            finally:
-                pushed.remove()
-                handle.remove()
+            self.network(input_ids=tokens, use_cache=False)
         more, plain = seen
         return bool(((more - plain - 1.0).abs().max() < 0.05).item())
 
