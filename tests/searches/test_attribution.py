@@ -88,6 +88,7 @@ def _gain_at(problem: Problem, values: torch.Tensor) -> torch.Tensor:
     return -torch.autograd.grad(loss, mask)[0][0]
 
 
+@pytest.mark.slow
 def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_mask() -> None:
     looked, learned = planted_problem(), planted_problem()
     found = Attribution(max_units=3).solve(looked)

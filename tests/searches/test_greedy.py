@@ -54,6 +54,7 @@ def test_exact_and_screened_selection_agree_here() -> None:
     assert screened.best.units == exact.best.units
 
 
+@pytest.mark.slow
 def test_a_bound_on_kl_is_kept() -> None:
     problem = planted_problem("every")
     bound = 0.1

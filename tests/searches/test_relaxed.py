@@ -248,6 +248,7 @@ def test_progress_tells_of_every_run() -> None:
     assert learning[0].units[0] > 40 and learning[-1].units[0] < 35
 
 
+@pytest.mark.slow
 def test_an_exchange_at_the_end_does_no_harm() -> None:
     problem = planted_problem()
     plain, exchanged = (replace(LEARNED, exchange=n).solve(problem) for n in (0, 2))
