@@ -19,8 +19,7 @@ from torch import Tensor
 
 from pivotal.errors import in_short
 from pivotal.models.replay import Replay, Unrecordable
-from pivotal.problem.batch import Batch
-from pivotal.problem.fixed import FixedBatches, Unfit
+from pivotal.problem.batch import Batch, FixedBatches, Unfit
 from pivotal.problem.problem import Problem
 
 Inputs = TypeVar("Inputs")
