@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -39,6 +39,9 @@ COMMANDS = {
 """What the processes do. `find` leaves the finished run that most trials begin with."""
 SECONDS = 0.8
 """The most time between the starts of two processes, less than a command takes: most trials overlap."""
+
+
+_PLACES = TemporaryDirectory(prefix="pivotal-pairs-")
 
 
 def run(command: str, place: Path) -> Process:
@@ -79,7 +82,7 @@ def _without_times(value: Any) -> Any:
 @cache
 def after(*commands: str) -> Path:
     """The place where the commands were run one after the other, each to its end."""
-    place = Path(mkdtemp(prefix="pivotal-pairs-"))
+    place = Path(mkdtemp(dir=_PLACES.name))
     if commands:
         shutil.copytree(after(*commands[:-1]), place, dirs_exist_ok=True)
         process = run(commands[-1], place)
@@ -98,7 +101,7 @@ def trial(
     """Run two commands at once, the second `delay` seconds after the first, in a folder where those of `before` were
     run. AssertionError if what they leave is a mixture, or if a change of one is lost. `kill_after` ends the first so
     many seconds later and repeats it at the end."""
-    place = Path(mkdtemp(prefix="pivotal-pairs-"))
+    place = Path(mkdtemp(dir=_PLACES.name))
     shutil.copytree(after(*before), place, dirs_exist_ok=True)
     one = run(first, place)
     time.sleep(delay)
