@@ -141,23 +141,10 @@ class TemplateReader:
         place.require_known(list_name, self.lexicon, rule)
         slot = parse_slot(name, place, self.lexicon, self.labels)
         place.require(slot.agrees, f"{rule}, but '{list_name}' has no forms or '{name}' names one form.")
-        for entry in slot.words.entries:
-            both = [entry.forms[label] for label in self.labels]
-            entry.place.require(
-                both[0] != both[1] and " " not in "".join(both),
-                f"the two words of a pair differ and have no spaces, but they are '{both[0]}' and '{both[1]}'.",
-            )
         return (Text((slot,)),), (Text((slot,)),)
 
     def _word_set(self, place: Place) -> tuple[Text, ...]:
-        parts = place.texts("[is, are]")
-        texts = tuple(map(self._text, parts))
-        for part, text in zip(parts, texts, strict=True):
-            part.require(
-                (text.slots or len(text.literal_words) == 1) and texts.count(text) == 1,
-                f"each of the words is one word without spaces and is listed once, but '{part.text()}' is not.",
-            )
-        return texts
+        return tuple(map(self._text, place.texts("[is, are]")))
 
     def _expected(self, place: Place | None) -> tuple[str, ...]:
         """The labels of which pairs are made; none if neither word is expected."""
@@ -208,11 +195,6 @@ class TemplateReader:
         first, second = prefixes
         for key, part in place.entries("{noun: [man, woman]}").items():
             part.require_known(key, slots_of(prefixes), "'counterfactual' names slots of the prefix")
-            part.require(
-                not part.is_text,
-                f"the counterfactual of a slot has one word for each label, as {{{key}: [man, woman]}}. If its list "
-                "has a form for each label, leave 'counterfactual' out: the other form is made by itself.",
-            )
             words = [word.text() for word in self._by_label(part, "[man, woman]")]
             first, second = first.replaced(key, words[0]), second.replaced(key, words[1])
         return first, second
