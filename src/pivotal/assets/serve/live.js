@@ -38,7 +38,7 @@
     const state = await ask("state");
     const chosen = byId("run").value;
     byId("run").replaceChildren(...state.runs.map((run) => {
-      const score = run.flip_accuracy === undefined ? "" : `, ${percent(run.flip_accuracy)} flipped by ${plural(run.units, "unit")}`;
+      const score = run.flip_accuracy == null ? "" : `, ${percent(run.flip_accuracy)} flipped by ${plural(run.units, "unit")}`;
       const text = run.error ? `${run.name} (cannot be read)` : `${run.name}${run.finished ? score : ", unfinished"}`;
       const option = element("option", { value: run.run, title: run.path }, text);
       option.disabled = Boolean(run.error);
