@@ -137,7 +137,9 @@ def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
     verbs = get_command(app).commands  # type: ignore[attr-defined]
     blocks = [content.replace("\\\n", " ") for kind, _, content in FENCE.findall(text_of(page)) if not kind]
     for verb, rest in re.findall(r"^pivotal ([\w-]+)(.*?)(?: #.*)?$", "\n".join(blocks), re.M):
-        known = {flag for parameter in verbs[verb].params for flag in parameter.opts}
+        known = {
+            flag for parameter in verbs[verb].params for flag in (*parameter.opts, *parameter.secondary_opts)
+        }
         assert set(re.findall(r"(?<!\S)\[?(--[\w-]+)", rest)) <= known, (verb, rest)
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.lm import corpus as reading
-from pivotal.lm.corpus import Vocabulary, blocks, count_words, encode, hold_out
+from pivotal.lm.corpus import CorpusVocabulary, blocks, count_words, encode, hold_out
 from pivotal.questions.words import EOS, UNK
 
-WORDS = Vocabulary((UNK, EOS, "the", "cat", "sleeps"))
+WORDS = CorpusVocabulary((UNK, EOS, "the", "cat", "sleeps"))
 
 
 def zstd(data: bytes) -> bytes:
@@ -117,7 +117,7 @@ def test_many_processes_give_what_one_gives(
     counts = count_words(paths, told.append)
     expected = Counter(word for i in (0, 1) for text in sentences[i::2] for word in text.split())
     assert counts == expected and told[-1] == sum(expected.values())
-    words = Vocabulary.most_frequent(counts, 50)
+    words = CorpusVocabulary.most_frequent(counts, 50)
     ids = [
         words.ids.get(word, 0) for i in (0, 1) for text in sentences[i::2] for word in [*text.split(), EOS]
     ]
@@ -135,7 +135,7 @@ def test_every_nth_sentence_is_held_out() -> None:
 
 def test_the_most_frequent_words_are_kept_in_one_order() -> None:
     counts = {"b": 3, "a": 3, "rare": 1, "the": 9, UNK: 100}
-    assert Vocabulary.most_frequent(counts, 5).words == (UNK, EOS, "the", "a", "b")
+    assert CorpusVocabulary.most_frequent(counts, 5).words == (UNK, EOS, "the", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_the_most_frequent_words_are_kept_in_one_order() -> None:
 def test_a_vocabulary_that_will_not_do(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path / "vocab.txt", text)
     with pytest.raises(PivotalError, match=message):
-        Vocabulary.read(path)
+        CorpusVocabulary.read(path)

@@ -11,7 +11,7 @@ from rich.text import Text
 from pivotal.cli import terminal
 from pivotal.records.traces import Trace
 from pivotal.report.tables import counted
-from pivotal.report.trace import Cell, blocks, told
+from pivotal.report.trace import TraceCell, blocks, told
 
 _UNITS, _LAYERS = 16, 12
 """The most rows that are shown."""
@@ -55,7 +55,7 @@ def show_trace(trace: Trace) -> None:
     terminal.line(_legend(trace), style="dim")
 
 
-def _cell(cell: Cell, signed: bool) -> Text:
+def _cell(cell: TraceCell, signed: bool) -> Text:
     end = _GREY if not signed else _HIGH if cell.share >= 0 else _LOW
     strength = min(1.0, abs(cell.share))
     red, green, blue = (round(a + (b - a) * strength) for a, b in zip(_PAPER, end, strict=True))

@@ -116,7 +116,7 @@ def _zstd(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class CorpusVocabulary:
     """The words of a model, in the order of their ids. Contains `<unk>`, which replaces unknown words, and `<eos>`,
     which ends a sentence and precedes the first."""
 
@@ -143,14 +143,14 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words)}
 
     @staticmethod
-    def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
+    def most_frequent(counts: Mapping[str, int], size: int) -> CorpusVocabulary:
         """`<unk>`, `<eos>` and the most frequent words. Ties are broken alphabetically."""
         ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
         words = [word for word, _ in ordered if word not in (UNK, EOS)]
-        return Vocabulary((UNK, EOS, *words[: size - 2]))
+        return CorpusVocabulary((UNK, EOS, *words[: size - 2]))
 
     @staticmethod
-    def read(path: Path) -> Vocabulary:
+    def read(path: Path) -> CorpusVocabulary:
         """Read a file with one word per line."""
         words = read_words(path)
         for number, line in enumerate(words, start=1):
@@ -159,7 +159,7 @@ class Vocabulary:
                     f"A vocabulary has one word per line, but line {number} of {path} is {line!r}."
                 )
         try:
-            return Vocabulary(tuple(words))
+            return CorpusVocabulary(tuple(words))
         except PivotalError as error:
             raise PivotalError(f"{path}: {error}") from None
 
@@ -177,7 +177,7 @@ def count_words(paths: Sequence[Path], progress: Callable[[int], None] | None = 
 
 
 def encode(
-    paths: Sequence[Path], vocabulary: Vocabulary, progress: Callable[[int], None] | None = None
+    paths: Sequence[Path], vocabulary: CorpusVocabulary, progress: Callable[[int], None] | None = None
 ) -> np.ndarray:
     """The ids of all sentences in sequence, each followed by `<eos>`. Empty lines are skipped."""
     parts: list[np.ndarray] = []

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.lm.corpus import Vocabulary
+from pivotal.lm.corpus import CorpusVocabulary
 from pivotal.lm.learner import SeedLearner
 from pivotal.lm.model_folders import ModelFolders, short_number
 from pivotal.lm.recipes import Settings
@@ -29,7 +29,7 @@ class TrainingCourse:
     """All seeds train in step: they are at the same place in the same epoch and share one checkpoint."""
 
     settings: Settings
-    words: Vocabulary
+    words: CorpusVocabulary
     learners: Sequence[SeedLearner]
     valid: Tensor
     workplace: TrainingFolder

@@ -15,7 +15,7 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.files import disk, identity
 from pivotal.lm.assess import mean_surprisal
-from pivotal.lm.corpus import Vocabulary, count_words, encode, held_out_of, hold_out
+from pivotal.lm.corpus import CorpusVocabulary, count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import SeedLearner, Stream
 from pivotal.lm.loop import TrainingCourse
 from pivotal.lm.model_folders import ModelFolders, snapshot_tokens
@@ -119,7 +119,7 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
         if text is None:
             text = _encoded(job, watch)
             workplace.save(TEXT, text)
-        words = Vocabulary(tuple(text["words"]))
+        words = CorpusVocabulary(tuple(text["words"]))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
             torch.set_flush_denormal(True)
@@ -167,10 +167,10 @@ def _encoded(job: TrainingJob, watch: Watch) -> dict[str, Any]:
         return lambda tokens: watch.progress(Progress(phase, tokens, 0))
 
     if job.vocabulary is not None:
-        words = Vocabulary.read(Path(job.vocabulary))
+        words = CorpusVocabulary.read(Path(job.vocabulary))
     else:
         counts = count_words(corpus, report("counting words"))
-        words = Vocabulary.most_frequent(counts, settings.vocabulary_size)
+        words = CorpusVocabulary.most_frequent(counts, settings.vocabulary_size)
     ids = encode(corpus, words, report("encoding"))
     if job.valid is not None:
         held = encode([Path(job.valid)], words, report("encoding"))

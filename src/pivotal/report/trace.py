@@ -93,7 +93,7 @@ def alternative(trace: Trace) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TraceCell:
     """A number of the trace."""
 
     text: str
@@ -109,11 +109,11 @@ class Block:
 
     title: str
     names: Sequence[str]
-    cells: Sequence[Sequence[Cell]]
+    cells: Sequence[Sequence[TraceCell]]
     signed: bool = False
     """Whether numbers below zero have a colour of their own."""
 
-    def look(self, cell: Cell) -> str:
+    def look(self, cell: TraceCell) -> str:
         """The classes of a cell in the style sheet."""
         tone = "grey" if not self.signed else "high" if cell.share > 0 else "low"
         shade = round(_SHADES * min(1.0, abs(cell.share)))
@@ -131,7 +131,7 @@ def blocks(trace: Trace, units: int = _UNITS, layers: int = _LAYERS) -> list[Blo
         for side in range(2)
     ]
     likely = _largest([row for rows in probabilities for row in rows])
-    share = [[Cell(percent(value), 2 * value - 1) for value in line] for line in shares(trace)]
+    share = [[TraceCell(percent(value), 2 * value - 1) for value in line] for line in shares(trace)]
     spread = spread_layers(trace, layers)
     moved = [trace.change[layer] for layer in spread]
     return [
@@ -151,22 +151,27 @@ def blocks(trace: Trace, units: int = _UNITS, layers: int = _LAYERS) -> list[Blo
     ][: 7 if spread else 6]
 
 
-def unit_cells(trace: Trace, unit: int) -> tuple[list[Cell], list[Cell]]:
+def unit_cells(trace: Trace, unit: int) -> tuple[list[TraceCell], list[TraceCell]]:
     """A unit at every step, untouched and edited. Each unit has its own scale, because units of transformers have no
     common one."""
     untouched, edited = trace.activation.untouched[unit], trace.activation.edited[unit]
     top, acts = _largest([untouched, edited]), _acting(trace)[unit]
     return (
-        [Cell(activation(value), value / top) for value in untouched],
-        [Cell(activation(v), v / top, bool(acts and on)) for v, on in zip(edited, trace.edited, strict=True)],
+        [TraceCell(activation(value), value / top) for value in untouched],
+        [
+            TraceCell(activation(v), v / top, bool(acts and on))
+            for v, on in zip(edited, trace.edited, strict=True)
+        ],
     )
 
 
 def _grown(
     rows: Sequence[Sequence[float]], text: Callable[[float], str], top: float | None = None
-) -> list[list[Cell]]:
+) -> list[list[TraceCell]]:
     top = top or _largest(rows)
-    return [[Cell("–" if isnan(v) else text(v), 0.0 if isnan(v) else v / top) for v in row] for row in rows]
+    return [
+        [TraceCell("–" if isnan(v) else text(v), 0.0 if isnan(v) else v / top) for v in row] for row in rows
+    ]
 
 
 def _largest(rows: Sequence[Sequence[float]]) -> float:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from pivotal.cli.main import app
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.folder import Batch, batches_of, opened
+from pivotal.jobs.study.folder import RunBatch, batches_of, opened
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, Resources
 from pivotal.jobs.study.work import StudyPlace
@@ -71,7 +71,7 @@ class Deadly(Search):
         return RandomUnits(max_units=3).solve(problem, runs=attempt.runs, seed=attempt.seed)
 
 
-def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[Batch, list[StudyRow]]]:
+def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[RunBatch, list[StudyRow]]]:
     from pivotal.jobs.study.ray import OnRay
 
     cell = replace(cells_of(tiny())[0], search=search)

@@ -14,7 +14,7 @@ from small_study import tiny
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.folder import Batch, batches_of, begun_folders
+from pivotal.jobs.study.folder import RunBatch, batches_of, begun_folders
 from pivotal.jobs.study.work import StudyPlace, Worker
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Search
@@ -38,7 +38,7 @@ class Faulty(Search):
         raise FAULTS[self.fault]
 
 
-def batch(fault: str, study: Path) -> Batch:
+def batch(fault: str, study: Path) -> RunBatch:
     cell = replace(cells_of(tiny())[0], search=Faulty(fault))
     return batches_of(cell, study, cell.seeds)[0]
 

@@ -63,7 +63,7 @@ def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RunBatch:
     """Consecutive seeds of a cell that are run together, in one run folder."""
 
     cell: Cell
@@ -77,7 +77,7 @@ class Batch:
         return [(self.cell.key, seed) for seed in self.seeds]
 
 
-def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
+def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[RunBatch]:
     """The missing seeds in batches. A batch that was begun keeps its seeds, so that its checkpoint can be used, unless
     it is larger than `at_once` allows now: its size may be why it failed."""
     left = set(missing)
@@ -93,18 +93,18 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
         first = last = min(left)
         while last + 1 in left and last + 1 - first < cell.at_once:
             last += 1
-        found.append(Batch(cell, range(first, last + 1), f"{home}/seeds-{first}-{last}"))
+        found.append(RunBatch(cell, range(first, last + 1), f"{home}/seeds-{first}-{last}"))
         left.difference_update(found[-1].seeds)
     return sorted(found, key=lambda batch: batch.seeds.start)
 
 
-def begun_folders(cell: Cell, study: Path) -> list[Batch]:
+def begun_folders(cell: Cell, study: Path) -> list[RunBatch]:
     """The batches of the cell that have a run folder, finished or not. Their run.json says which seeds they have."""
     home = home_of(cell, study)
     found = []
     for path in (study / home).glob(f"*/{RUN}"):
         if seeds := RunFolder.open(path.parent).info.seeds:
-            found.append(Batch(cell, range(seeds[0], seeds[-1] + 1), f"{home}/{path.parent.name}"))
+            found.append(RunBatch(cell, range(seeds[0], seeds[-1] + 1), f"{home}/{path.parent.name}"))
     return sorted(found, key=lambda batch: batch.seeds.start)
 
 

@@ -12,7 +12,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.side_effects import unanswered
 from pivotal.evidence.summarise import has_level
 from pivotal.jobs.study.cells import Cell, PairsCache, cells_of, check_cells, chosen
-from pivotal.jobs.study.folder import Batch, batches_of, check_folder, default_folder, opened
+from pivotal.jobs.study.folder import RunBatch, batches_of, check_folder, default_folder, opened
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.jobs.study.rows import (
     Run,
@@ -37,8 +37,8 @@ class Executor(Protocol):
         """PivotalError if there is no room for a batch, or no such device. Called once, before anything is written."""
 
     def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
-    ) -> Iterator[tuple[Batch, list[StudyRow]]]: ...
+        self, batches: Sequence[RunBatch], place: StudyPlace, watch: Watch
+    ) -> Iterator[tuple[RunBatch, list[StudyRow]]]: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class StudyPlan:
     settled: Mapping[Run, StudyRow]
     """Those of runs that are not run again. Failed runs are, and so are runs that were only checked or whose evidence
     is completed."""
-    batches: tuple[Batch, ...]
+    batches: tuple[RunBatch, ...]
     note: str = ""
     """A message about the state of the results, if there is something to report."""
 
@@ -286,7 +286,7 @@ def _model(cell: Cell) -> tuple[object, ...]:
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def seconds_of(batches: Iterable[Batch], rows: Iterable[StudyRow]) -> float | None:
+def seconds_of(batches: Iterable[RunBatch], rows: Iterable[StudyRow]) -> float | None:
     """The time of the batches, one after the other, if their runs take as long as the finished ones in the mean."""
     timed = [row.total_seconds / max(1, len(row.batch)) for row in rows if row.done and row.total_seconds]
     runs = sum(len(batch.seeds) for batch in batches)

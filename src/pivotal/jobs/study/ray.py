@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.folder import Batch
+from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.recipe import Resources
 from pivotal.jobs.study.rows import failed_rows
 from pivotal.jobs.study.work import StudyPlace, Worker
@@ -79,8 +79,8 @@ class OnRay:
         return {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus, **memory}
 
     def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
-    ) -> Iterator[tuple[Batch, list[StudyRow]]]:
+        self, batches: Sequence[RunBatch], place: StudyPlace, watch: Watch
+    ) -> Iterator[tuple[RunBatch, list[StudyRow]]]:
         asked = self._resources
         place = replace(
             place, device=place.device or ("cuda" if asked.gpus else "cpu"), threads=asked.cpus or 1
@@ -105,7 +105,7 @@ class OnRay:
             for reference in waiting:
                 self._ray.cancel(reference, force=True)
 
-    def _rows(self, ready: Any, batch: Batch, place: StudyPlace) -> list[StudyRow]:
+    def _rows(self, ready: Any, batch: RunBatch, place: StudyPlace) -> list[StudyRow]:
         try:
             rows: list[StudyRow] = self._ray.get(ready)
             return rows
@@ -119,7 +119,7 @@ _worker = lru_cache(maxsize=1)(Worker)
 """The worker of this process, which keeps the model from batch to batch of a study."""
 
 
-def _work(batch: Batch, place: StudyPlace, here: str) -> list[StudyRow]:
+def _work(batch: RunBatch, place: StudyPlace, here: str) -> list[StudyRow]:
     """Run a batch in a Ray worker. Models and pairs may be paths relative to the folder `here`."""
     if Path(here).is_dir():
         os.chdir(here)

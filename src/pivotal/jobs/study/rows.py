@@ -12,7 +12,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
 from pivotal.jobs.study.cells import Cell, PairsCache
-from pivotal.jobs.study.folder import Batch, begun_folders
+from pivotal.jobs.study.folder import RunBatch, begun_folders
 from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.certificate import Ablated
@@ -42,7 +42,7 @@ class StoredRows:
 
     rows: dict[Run, StudyRow] = field(default_factory=dict)
     """With the name and the labels of the recipe; failed runs included."""
-    summaries: list[tuple[Batch, Summary]] = field(default_factory=list)
+    summaries: list[tuple[RunBatch, Summary]] = field(default_factory=list)
     """Of the finished batches that the rows come from."""
     foreign: list[StudyRow] = field(default_factory=list)
     """Rows of cells that the recipe does not have."""
@@ -129,7 +129,7 @@ def _is_whole(row: StudyRow, cell: Cell) -> bool:
 # -- the rows of a batch -----------------------------------------------------------------------------------
 
 
-def rows_of(batch: Batch, name: str, folder: RunFolder, summary: Summary) -> list[StudyRow]:
+def rows_of(batch: RunBatch, name: str, folder: RunFolder, summary: Summary) -> list[StudyRow]:
     """The rows of a finished batch. `name` is that of the study."""
     ablation = folder.ablation() if batch.cell.settings.ablation else None
     shared = {
@@ -161,11 +161,11 @@ def _same(record: object, *names: str) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names}
 
 
-def failed_rows(batch: Batch, name: str, error: str) -> list[StudyRow]:
+def failed_rows(batch: RunBatch, name: str, error: str) -> list[StudyRow]:
     return [StudyRow(**_asked(batch, name), seed=seed, status=FAILED, error=error) for seed in batch.seeds]
 
 
-def checked_rows(batch: Batch, name: str, untouched: Untouched) -> list[StudyRow]:
+def checked_rows(batch: RunBatch, name: str, untouched: Untouched) -> list[StudyRow]:
     """Rows that say whether the model knows the phenomenon. Nothing was searched."""
     return [
         StudyRow(
@@ -214,7 +214,7 @@ def cross_scores(effects: Iterable[Effect]) -> list[CrossScore]:
     ]
 
 
-def _asked(batch: Batch, name: str) -> dict[str, Any]:
+def _asked(batch: RunBatch, name: str) -> dict[str, Any]:
     """The fields that every row has, whether its run succeeded or failed."""
     cell, question = batch.cell, stored_settings(batch.cell.question)
     del question["seed"]

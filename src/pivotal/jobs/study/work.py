@@ -19,7 +19,7 @@ from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
 from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
 from pivotal.jobs.study.cells import PairsCache
-from pivotal.jobs.study.folder import Batch
+from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel, device_named
 from pivotal.problem.examples import Examples
@@ -57,8 +57,8 @@ class Local:
         device_named(device)  # otherwise a device that does not exist would make every run fail
 
     def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
-    ) -> Iterator[tuple[Batch, list[StudyRow]]]:
+        self, batches: Sequence[RunBatch], place: StudyPlace, watch: Watch
+    ) -> Iterator[tuple[RunBatch, list[StudyRow]]]:
         worker = Worker(place, self._pairs)
         for batch in batches:
             watch.say(f"{batch.cell.name} …")
@@ -78,7 +78,7 @@ class Worker:
         self._untouched: dict[tuple[object, ...], Untouched] = {}
         """What the model knows, by question and pairs."""
 
-    def rows(self, batch: Batch, watch: Watch | None = None) -> list[StudyRow]:
+    def rows(self, batch: RunBatch, watch: Watch | None = None) -> list[StudyRow]:
         """The rows of a batch. If it fails, they state the error, so that the other batches still run."""
         place, before = self._place, torch.get_num_threads()
         try:
@@ -100,7 +100,7 @@ class Worker:
         finally:
             torch.set_num_threads(before)
 
-    def _run(self, batch: Batch, watch: Watch) -> list[StudyRow]:
+    def _run(self, batch: RunBatch, watch: Watch) -> list[StudyRow]:
         cell, place = batch.cell, self._place
         question, path = replace(cell.question, seed=batch.seeds.start), place.folder / batch.folder
         model, pairs = self.model(question, cell.settings.batch_nodes), self.pairs(question)
@@ -114,7 +114,7 @@ class Worker:
 
     def _search(
         self,
-        batch: Batch,
+        batch: RunBatch,
         question: Question,
         model: LanguageModel,
         pairs: PairSet,
