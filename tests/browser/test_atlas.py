@@ -80,8 +80,8 @@ def test_every_link_leads_somewhere(site: Path, opened: Open) -> None:
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page
             assert target.is_file(), f"{page.name}: {link}"
-            named = re.search(rf'id="?{re.escape(anchor)}[" >]', target.read_text())
-            assert not anchor or named, f"{page.name}: {link}"
+            pattern = rf'id="?{re.escape(anchor)}[" >]'
+            assert not anchor or re.search(pattern, target.read_text()), f"{page.name}: {link}"
 
 
 def test_the_matrix_says_what_was_found_and_what_was_not_run(site: Path, opened: Open) -> None:

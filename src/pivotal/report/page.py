@@ -54,11 +54,10 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         title=f"{summary.phenomenon} in {summary.model}",
         lead=tables.sentence(summary),
         description=f"{counted(best.units, 'unit')}, {percent(best.flip_accuracy)} flipped",
-        facts=_facts(summary),
         badge="" if verdict is None else f"Verdict: {verdict.word}",
         summary=summary,
         traces=traces,
-        key=_key(summary),
+        colours={"labels": BY_LABEL, "chosen": CHOSEN, "others": OTHERS, "real": REAL},
         figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
         next_steps=next_steps(summary),
         checks=verdict and evidence.checks_table(verdict),
@@ -96,35 +95,6 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         stated={name: folder.stated(name, str) for name in _SETTINGS},
         search=folder.stated("search", dict),
     )
-
-
-# -- the head of the page ---------------------------------------------------------------------------------------------
-
-
-def _facts(summary: Summary) -> list[tuple[str, str]]:
-    swap = None if summary.evidence is None else summary.evidence.swap
-    beside = f"KL (a real change of the cue: {tables.number(swap.kl)})" if swap is not None else "KL"
-    labelled = summary.labelled
-    of = "" if labelled == summary.pairs.test else f", of {labelled:,} labelled pairs"
-    facts = [
-        (percent(summary.flip_accuracy), "flipped"),
-        (str(summary.units), f"of {summary.all_units:,} units"),
-        (tables.number(summary.kl), beside),
-        (percent(summary.clean_accuracy), f"right when untouched{of}"),
-    ]
-    return [fact for fact in facts if fact[0] != "–"]
-
-
-def _key(summary: Summary) -> list[tuple[str, str]]:
-    """The colours of the page and what they mean."""
-    key = list(zip(BY_LABEL, summary.labels, strict=True))
-    several, random = len(summary.runs) > 1, bool(summary.controls.sets)
-    key.append((CHOSEN, f"these units (run {summary.best})" if several else "these units"))
-    if others := " and ".join(["other runs"] * several + ["random sets"] * random):
-        key.append((OTHERS, others))
-    if summary.evidence is not None and summary.evidence.swap is not None:
-        key.append((REAL, "a real change of the cue"))
-    return key
 
 
 # -- the sentences ----------------------------------------------------------------------------------------------------
