@@ -93,6 +93,18 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
 
+def test_an_intervention_by_itself_takes_no_words_of_other_pairs(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    """The card names a question that has other pairs here than where the units were found."""
+    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+    card = json.loads((tmp_path / "units" / "card.json").read_text())
+    (tmp_path / "units" / "card.json").write_text(json.dumps({**card, "question_fingerprint": "another"}))
+    sentence = ("trace", tmp_path / "units", "The noun0a verb0as")
+    pivotal(*sentence).refused("needs the pairs that it was found on (another)", "Give --words and --cue")
+    assert pivotal(*sentence, "--words", "verb0as,verb0a", "--cue", "1").code == 0
+
+
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
 def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"trace.{kind}"

@@ -100,6 +100,17 @@ def test_reading_options_reach_the_file(tmp_path: Path) -> None:
     assert "Left out 1 bad row" in pairs.notes[-1]
 
 
+@pytest.mark.parametrize("phenomenon", ["planted", "mine.yaml", "number-agreement + planted", "blimp:FOLDER"])
+def test_options_of_files_are_refused_for_what_is_no_file(phenomenon: str) -> None:
+    with pytest.raises(PivotalError, match=r"--columns is about .*, but .* has none. Leave --columns out"):
+        Question(phenomenon=phenomenon, columns="good=x,bad=y").checked()
+    if phenomenon != "blimp:FOLDER":
+        with pytest.raises(PivotalError, match="--skip-bad is about the rows of a file"):
+            Question(phenomenon=phenomenon, skip_bad=True).checked()
+    Question(phenomenon=f"{phenomenon} + mine.csv", columns="good=x", skip_bad=True).checked()
+    Question(phenomenon=phenomenon, keep="mine.csv", columns="good=x", skip_bad=True).checked()
+
+
 def test_the_parts_of_what_the_user_named(tmp_path: Path) -> None:
     rows = [
         {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps."},

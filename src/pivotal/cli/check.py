@@ -52,7 +52,7 @@ def check(
     from pivotal.questions.question import Question
     from pivotal.report import check as report
 
-    question = Question(**asked)
+    question = Question(**asked).checked()
     parts = question.load_parts()  # files are read before the model is loaded, which may take long
     found = _checks(question, model_of(question, device, batch_nodes), parts, sample)
     if json:

@@ -55,7 +55,7 @@ def compare(
     from pivotal.report.study_tables import study_tables
     from pivotal.searches import SEARCHES
 
-    asked = Question(**question)  # checks the settings
+    asked = Question(**question).checked()
     # Only what the user states: a preset may state other values.
     stated = [name for name in question if not shared_options.is_default(ctx, name) and name != "seed"]
     settings = {name: getattr(asked, name) for name in ("model", "phenomenon", "steps", *stated)}

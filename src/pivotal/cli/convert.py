@@ -32,7 +32,7 @@ def convert(
     """Write the pairs of a phenomenon or of a file in another format as a pairs file, to read or to edit."""
     from pivotal.questions.question import Question
 
-    question = Question(**asked)
+    question = Question(**asked).checked()
     if out.suffix and not _is_file(out) and not out.is_dir():
         raise PivotalError(
             f"A pairs file ends in .jsonl, .csv or .tsv, but {out} does not. Name such a file, or a folder."

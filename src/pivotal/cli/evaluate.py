@@ -160,16 +160,12 @@ def _score_own(
         raise PivotalError(
             f"{given[0]} says how another question is read, but the run's own is read as in the run. {cure}"
         )
-    saved.note_pairs()
-    pairs = question.load_pairs()  # files are read before the model is loaded, which may take long
+    # Files are read before the model is loaded, which may take long.
+    pairs = saved.load_pairs(question, f"Name them: `pivotal evaluate {saved.path} QUESTION`.")
     whole = (
         saved.folder is None or part == "all"
     )  # all is possible even if the pairs have changed since the run
-    if saved.folder is None:
-        saved.intervention.check_pairs(
-            pairs.fingerprint(), f"Name them: `pivotal evaluate {saved.path} QUESTION`."
-        )
-    elif not whole:
+    if not whole:
         saved.divided(question, pairs, _CURE)
     lm = load(question)
     chosen, which = as_read(question, lm, pairs), "all"
@@ -208,7 +204,7 @@ def _score_other(
             "Leave --part out to score all its pairs."
         )
     of_its_own_file = {"labels": "", "columns": "", "skip_bad": False}
-    question = replace(own, phenomenon=phenomenon, **{**of_its_own_file, **reading})
+    question = replace(own, phenomenon=phenomenon, keep="", **{**of_its_own_file, **reading}).checked()
     parts, mapping = question.load_parts(), parse_labels(labels)
     lm = load(question)
     trained = _trained_prefixes(saved, own, lm)

@@ -128,7 +128,7 @@ def find(
         raise PivotalError(
             "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
         )
-    asking = Question(**question, keep=JOINT.join(keep or ()))
+    asking = Question(**question, keep=JOINT.join(keep or ())).checked()
     given = {
         "max_units": max_units,
         "max_kl": max_kl,

@@ -93,6 +93,14 @@ class Saved:
         self.folder.check_pairs(question, pairs, cure)
         return question.divide(pairs if read is None else read)
 
+    def load_pairs(self, question: Question, cure: str) -> PairSet:
+        """The pairs of the question. PivotalError if an intervention without its run was found on others."""
+        self.note_pairs()
+        pairs = question.load_pairs()
+        if self.folder is None:
+            self.intervention.check_pairs(pairs.fingerprint(), cure)
+        return pairs
+
     def note_pairs(self) -> None:
         """Say so if nothing tells whether the question of the card has the pairs that the units were found on."""
         if self.folder is None and not self.intervention.question_fingerprint:

@@ -125,14 +125,14 @@ def _typed(
     saved: Saved, question: Question, sentence: str, words: str | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
     """The pair of a sentence, and whether it has a cue."""
-    from functools import cache
+    from functools import cache, partial
 
     from pivotal.questions.sentence import pair_of
 
     return pair_of(
         sentence,
         saved.intervention.directions,
-        cache(question.load_pairs),
+        cache(partial(saved.load_pairs, question, "Give --words and --cue.")),
         words=None if words is None else words.split(","),
         cue=cue,
         at_cue=saved.intervention.steps == "single",

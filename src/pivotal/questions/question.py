@@ -108,6 +108,13 @@ class Question:
                 f"The settings of the run must be those of a question, but they are not ({error}). run.json is damaged."
             ) from None
 
+    def checked(self) -> Question:
+        """The question. PivotalError if it says how files are read, but reads no such files."""
+        from pivotal.questions.phenomena import check_reading
+
+        check_reading([*names_of(self.phenomenon), *filter(None, names_of(self.keep))], self.reading)
+        return self
+
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon. The pairs of several questions are pooled."""
         from pivotal.questions.phenomena import load_phenomenon

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ __all__ = [
     "PHENOMENA",
     "Listed",
     "Phenomenon",
+    "check_reading",
     "listed_phenomena",
     "load_phenomenon",
     "phenomenon_names",
@@ -76,6 +78,19 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
         f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is none of them."
         f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
+
+
+def check_reading(specs: Sequence[str], reading: ReadOptions) -> None:
+    """PivotalError if no phenomenon is read with an option that is given."""
+    made = {*templates.bundled(), *PHENOMENA.names()}
+    files = [s for s in specs if s not in made and suffix_of(Path(s)) not in templates.SUFFIXES]
+    tables = [s for s in files if s.startswith("table:") or reader_of(s) is None]
+    for option, given, readable, kind in (
+        ("--columns", reading.columns, tables, "the columns of a table (.csv, .tsv, .jsonl, table:PATH)"),
+        ("--skip-bad", reading.skip_bad, files, "the rows of a file"),
+    ):
+        if given and not readable:
+            raise PivotalError(f"{option} is about {kind}, but {specs[0]} has none. Leave {option} out.")
 
 
 def place_of(spec: str) -> str:
