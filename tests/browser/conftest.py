@@ -20,7 +20,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.report.page import write_report
-from pivotal.report.study import StudyFolder, write_study
+from pivotal.report.study import write_study
 from pivotal.searches.learned import LearnedMask
 
 NEEDED = "PIVOTAL_NEEDS_BROWSER"
@@ -116,4 +116,4 @@ grid: {budget: [{label: one unit, max_units: 1}, {label: three units, max_units:
 """
     out = tmp_path_factory.mktemp("browser") / "toy"
     study(parse_recipe(text), out=out)
-    return write_study(StudyFolder.open(out))
+    return write_study(out)

@@ -17,7 +17,6 @@ from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
 from pivotal.records.intervention import Intervention
 from pivotal.report.atlas import write_site
-from pivotal.report.study import StudyFolder
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +116,7 @@ def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -
 
 def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path: Path, opened: Open) -> None:
     """The stored atlas: its names stay in view while it is scrolled, and the pointer gets a sentence."""
-    first = write_site(StudyFolder.open(ROOT / "docs" / "results" / "atlas"), tmp_path / "site")
+    first = write_site(ROOT / "docs" / "results" / "atlas", tmp_path / "site")
     path = first.parent / "models" / "wiki-lstm.html"
     assert path.stat().st_size < 500_000 and first.stat().st_size < 300_000
     seen = opened(path)

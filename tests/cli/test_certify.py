@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pivotal.records.intervention import Intervention
+
 QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
 SMALLEST = ("--candidates", "1", "--sample", "4", "--finalists", "1")
 """For tests of what is written where. What the certificate says does not matter."""
@@ -36,6 +38,17 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
 def test_json_is_what_is_written(pivotal: Any, folder: Path) -> None:
     done = pivotal("certify", folder, *SMALLEST, "--json")
     assert json.loads(done.out) == json.loads((folder / "certificate.json").read_text())
+
+
+def test_a_pulled_certificate_is_about_the_pulled_units(pivotal: Any, folder: Path, tmp_path: Path) -> None:
+    theirs = folder / "interventions" / "0"
+    assert pivotal("certify", theirs, *SMALLEST, "-q").code == 0
+    shutil.copy(folder / "certificate.json", theirs)
+    assert pivotal("pull", theirs, "--out", tmp_path / "same").code == 0
+    Intervention.load(theirs).without(0).save(theirs)
+    assert pivotal("pull", theirs, "--out", tmp_path / "others").code == 0
+    kept = [(tmp_path / name / "certificate.json").is_file() for name in ("same", "others")]
+    assert kept == [True, False]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Outcome
 from tests.finished_run import FIND
-from tests.processes import Process, until
+from tests.processes import Process, locked_elsewhere, until
 
 from pivotal.cli.find import build_search
 from pivotal.errors import PivotalError
@@ -199,6 +199,36 @@ def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
     assert (folder / "interventions" / "0" / "card.json").exists()
     assert pivotal(*LONG, "--out", folder).code == 0
     assert summary_of(folder) == whole
+
+
+@pytest.mark.parametrize("verb", ["find", "compare", "atlas"])
+def test_no_other_process_can_change_a_folder_before_its_report_is_written(
+    pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    writers = {"find": "page.write_report", "compare": "study.write_study", "atlas": "atlas.site.write_site"}
+    refusals = []
+
+    def write(folder: Any) -> None:
+        with (
+            pytest.raises(PivotalError, match="is working on") as refused,
+            locked_elsewhere(tmp_path / "out"),
+        ):
+            pass
+        refusals.append(refused.value)
+
+    monkeypatch.setattr(f"pivotal.report.{writers[verb]}", write)
+    (tmp_path / "recipe.yaml").write_text(
+        "name: tiny\ndefaults: {model: planted, phenomenon: planted, known: true, evidence: none, controls: 0}\n"
+        "grid: {budget: [{label: one, max_units: 1, updates: 2, refit: 1}]}\n"
+    )
+    quick = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--evidence", "none")
+    arguments: dict[str, tuple[Any, ...]] = {
+        "find": ("planted", "planted", *quick),
+        "compare": ("planted", "planted", "--searches", "random", "--max-units", "1"),
+        "atlas": (tmp_path / "recipe.yaml",),
+    }
+    done = pivotal(verb, *arguments[verb], "--out", tmp_path / "out", "-q")
+    assert done.code == 0 and len(refusals) == 1, done.err
 
 
 @pytest.mark.slow

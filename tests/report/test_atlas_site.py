@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
+from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
@@ -23,7 +25,9 @@ def stored() -> StudyFolder:
     return StudyFolder.open(ROOT / "docs" / "results" / "atlas")
 
 
-def test_a_site_replaces_its_own_pages_only(stored: StudyFolder, tmp_path: Path) -> None:
+def test_a_site_replaces_its_own_pages_only(
+    stored: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = tuple(
         draft
         for draft in stored.recipe.drafts
@@ -31,13 +35,17 @@ def test_a_site_replaces_its_own_pages_only(stored: StudyFolder, tmp_path: Path)
     )
     rows = [row for row in stored.rows if row.cell in [draft.label for draft in few]]
     stored = replace(stored, recipe=replace(stored.recipe, drafts=few), rows=tuple(rows))
-    index = write_site(stored, tmp_path / "site")
+    monkeypatch.setattr(StudyFolder, "open", lambda path: stored)
+    index = write_site(tmp_path / "study", tmp_path / "site")
     unit = next(iter(atlas_of(stored.recipe, rows).shared("wiki-lstm")))
     shared = index.parent / unit_address("wiki-lstm", unit)
     former = shared.with_name("wiki-lstm-hidden.1-9999.html")
     shared.rename(former)
     (index.parent / "CNAME").write_text("atlas.example")
-    write_site(stored, index.parent)
+    with locked_elsewhere(tmp_path / "study"), pytest.raises(PivotalError, match="is working on the study"):
+        write_site(tmp_path / "study", index.parent)
+    assert former.exists()
+    write_site(tmp_path / "study", index.parent)
     assert shared.is_file() and not former.exists() and (index.parent / "CNAME").is_file()
 
 
@@ -47,7 +55,7 @@ def test_a_folder_with_other_files_stays_as_it_is(stored: StudyFolder, tmp_path:
     for path in (tmp_path / theirs, tmp_path / "units" / "mine.html"):
         path.write_text("mine")
     with pytest.raises(PivotalError, match=rf"of its own, but .* holds {theirs}\. Nothing was changed"):
-        write_site(stored, tmp_path)
+        write_site(shutil.copytree(stored.path, tmp_path.parent / f"{theirs}-study"), tmp_path)
     assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
 
 
@@ -72,10 +80,13 @@ def test_every_name_has_a_file_of_its_own() -> None:
     assert len({slug("a-b", "c"), slug("a", "b-c"), slug("a-b-c"), slug("a b", "c")}) == 4
 
 
-def test_phenomena_that_differ_only_in_a_sign_have_a_page_each(stored: StudyFolder, tmp_path: Path) -> None:
+def test_phenomena_that_differ_only_in_a_sign_have_a_page_each(
+    stored: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = parse_recipe("name: twins\ngrid: {phenomenon: [one/a b.jsonl, one/a-b.jsonl]}\n")
     twins = replace(stored, recipe=recipe, rows=())
-    index = write_site(twins, tmp_path / "site")
+    monkeypatch.setattr(StudyFolder, "open", lambda path: twins)
+    index = write_site(tmp_path / "study", tmp_path / "site")
     pages = sorted(path.read_text(encoding="utf-8") for path in (index.parent / "phenomena").iterdir())
     assert [f"<h1>{name}</h1>" in page for name, page in zip(("a b", "a-b"), pages, strict=True)] == [
         True,

@@ -35,16 +35,16 @@ def atlas(
     from disk.
     """
     from pivotal.jobs.study.recipe import read_recipe
-    from pivotal.report.atlas import write_site
     from pivotal.report.atlas.entries import atlas_of
     from pivotal.report.atlas.findings import what_is_known
+    from pivotal.report.atlas.site import INDEX, SITE, write_site
     from pivotal.report.study import StudyFolder
 
-    studied = studies.carry_out(read_recipe(recipe, prefix="atlas-"), check=check, **asked)
+    chosen = read_recipe(recipe, prefix="atlas-")
+    studied = studies.carry_out(chosen, report=write_site, check=check, **asked)
     if studied is None:
         return
-    folder = StudyFolder.open(studied.folder)
-    page = write_site(folder)
+    folder, page = StudyFolder.open(studied.folder), studied.folder / SITE / INDEX
     if check and not asked["json"]:
         terminal.table(what_is_known(atlas_of(folder.recipe, folder.rows)))
     studies.finish(studied, asked["json"], f"The site is {page}.", site=str(page))

@@ -50,6 +50,7 @@ def compare(
     A comparison is a study whose recipe is written for you (recipe.yaml in its folder): after Ctrl-C or a kill the same
     command continues, and `pivotal show FOLDER --page` makes its tables and figures again.
     """
+    from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.comparison import comparison, sizes_of
     from pivotal.report.study import StudyFolder, write_study
     from pivotal.report.study_tables import study_tables
@@ -68,11 +69,11 @@ def compare(
         runs=runs,
         seed=asked.seed,
     )
-    studied = studies.carry_out(recipe, device=device, out=out, json=json, quiet=quiet)
+    asks = {"device": device, "out": out, "json": json, "quiet": quiet}
+    studied = studies.carry_out(recipe, **asks, report=write_study)
     assert studied is not None
     folder = StudyFolder.open(studied.folder)
-    page = write_study(folder)
     if not json and not quiet:
         for shown in study_tables(folder.recipe, folder.rows):
             terminal.table(shown)
-    studies.finish(studied, json, f"Read {page}.")
+    studies.finish(studied, json, f"Read {folder.path / REPORT}.")

@@ -152,10 +152,9 @@ def find(
             batch_nodes=batch_nodes,
             command=terminal.command(),
             watch=watching,
+            report=write_report,
         )
     folder = found.folder
-    if not found.already or not folder.report.is_file():
-        write_report(folder)
     if found.already:
         terminal.note(f"This run was already finished: {folder.path}. Use --overwrite to run it again.")
     if json:

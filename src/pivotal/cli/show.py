@@ -107,7 +107,7 @@ def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: boo
 
     path = Path(folder) / REPORT
     if again or (needed and not path.is_file()):
-        return write_report(RunFolder.open(folder)) if study is None else write_study(study)
+        return write_report(RunFolder.open(folder)) if study is None else write_study(study.path)
     return path if needed else None
 
 
@@ -155,7 +155,7 @@ def _show_study(
     from pivotal.report.study import measured
     from pivotal.report.study_tables import study_tables
 
-    index = None if site is None else write_site(study, site)
+    index = None if site is None else write_site(study.path, site)
     if form is not None:
         sys.stdout.write(study.tables(form))
         return

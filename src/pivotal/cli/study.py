@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,6 +45,7 @@ DryRun = Annotated[bool, in_output("Show what would run, and run nothing.", "--d
 def carry_out(
     recipe: Recipe,
     *,
+    report: Callable[[Path], object] | None = None,
     check: bool = False,
     only: Only = None,
     seeds: Seeds = None,
@@ -79,14 +82,15 @@ def carry_out(
         return None
     with display(quiet) as watch:
         recipe = replace(recipe, resources=asks)
-        return solve(recipe, **asked, executor=executor, command=terminal.command(), watch=watch)
+        command = terminal.command()
+        return solve(recipe, **asked, executor=executor, command=command, watch=watch, report=report)
 
 
 def takes_study_options(verb: shared_options.Verb) -> shared_options.Verb:
     """Give a verb the options of `carry_out`. They replace its `**` parameter."""
     options = inspect.signature(carry_out, eval_str=True, locals={"Recipe": Any, "Studied": Any}).parameters
     return shared_options.with_parameters(
-        verb, [option for name, option in options.items() if name not in ("recipe", "check")]
+        verb, [option for name, option in options.items() if name not in ("recipe", "report", "check")]
     )
 
 

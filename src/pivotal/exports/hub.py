@@ -209,7 +209,9 @@ def _checked(folder: Path, repository: str, commit: str | None, cached: bool = F
             digests[path.name] = identity(path)["sha256"]
     intervention = Intervention.load(folder)
     if CERTIFICATE in digests:
-        serial.read(folder / CERTIFICATE, Certificate)
+        certificate = serial.read(folder / CERTIFICATE, Certificate)
+        if certificate.intervention != intervention.fingerprint():
+            del digests[CERTIFICATE]
     source = SourceRecord(repository=repository, commit=commit, files=digests)
     return Pulled(intervention, folder, source, cached)
 

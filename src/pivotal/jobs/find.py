@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 
@@ -77,6 +77,7 @@ def find(
     command: str = "",
     watch: Watch | None = None,
     progress: bool = False,
+    report: Callable[[RunFolder], object] | None = None,
 ) -> Finding:
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
@@ -87,7 +88,8 @@ def find(
     `pairs` are those of the question, if they are already loaded; a model that the question clearly does not mean is
     refused (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from
     its folder, and the random sets and checks that it lacks are added; `overwrite` runs it again instead.
-    `progress=True` shows a bar in a notebook or a terminal.
+    `progress=True` shows a bar in a notebook or a terminal. `report` writes what is made from a finished run, while
+    no other process can change the folder; it is called if the run has changed, or if it has no report.
     """
     started, question = time.monotonic(), question or Question()
     search = _settled(search or LearnedMask(), question)
@@ -108,15 +110,19 @@ def find(
         search.check(asked.train, runs, question.seed)
         collection = Collection(search, evidence, question.seed, others, watching.progress)
         if asked.finished is not None:
-            return _completed(asked.finished, asked, controls, collection)
-        seconds_to_load = time.monotonic() - started
-        knowledge = knowledge_of(asked.test)
-        asked.say_pairs(watching, knowledge)
-        if limit := limit_of(controls):
-            watching.say(limit)
-        folder = asked.open_folder(command, runs)
-        run = _Run(asked, folder, search, runs, controls, collection, knowledge, watching)
-        return run.complete(seconds_to_load)
+            finding = _completed(asked.finished, asked, controls, collection)
+        else:
+            seconds_to_load = time.monotonic() - started
+            knowledge = knowledge_of(asked.test)
+            asked.say_pairs(watching, knowledge)
+            if limit := limit_of(controls):
+                watching.say(limit)
+            folder = asked.open_folder(command, runs)
+            run = _Run(asked, folder, search, runs, controls, collection, knowledge, watching)
+            finding = run.complete(seconds_to_load)
+        if report is not None and not (finding.already and finding.folder.report.is_file()):
+            report(finding.folder)
+        return finding
 
 
 def _settled(search: Search, question: Question) -> Search:

@@ -61,15 +61,16 @@ class StudyFolder:
         return (study_markdown if form == "md" else study_latex)(self.recipe, self.rows)
 
 
-def write_study(folder: StudyFolder) -> Path:
-    """Write report.html, figures/*.svg, and tables.md, .tex and .csv."""
-    with locked(folder.path, "study"):
+def write_study(path: Path) -> Path:
+    """Write report.html, figures/*.svg, and tables.md, .tex and .csv of the study in a folder."""
+    with locked(path, "study"):
+        folder = StudyFolder.open(path)
         drawn = study_figures(cells(folder.recipe, folder.rows), folder.recipe.table)
-        write_figures(folder.path, drawn)
+        write_figures(path, drawn)
         for form in get_args(Format):
-            write_text(folder.path / f"tables.{form}", folder.tables(form))
-        write_text(folder.path / REPORT, study_page(folder, drawn))
-    return folder.path / REPORT
+            write_text(path / f"tables.{form}", folder.tables(form))
+        write_text(path / REPORT, study_page(folder, drawn))
+    return path / REPORT
 
 
 def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:

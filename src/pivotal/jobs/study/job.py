@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,11 +143,13 @@ def study(
     command: str = "",
     watch: Watch | None = None,
     check: bool = False,
+    report: Callable[[Path], object] | None = None,
 ) -> Studied:
     """Run the missing runs of a study; each row is on disk as soon as it is known.
 
     Without an executor it runs in this process, batch after batch. With `check`, it tests what the models know and
     searches nothing: the rows say known or unknown, and the same study without `check` searches what is known.
+    `report` writes what is made from the rows, while no other process can change the folder.
     """
     pairs, watch = PairsCache(), watch or Silent()
     executor = executor or Local(pairs)
@@ -159,6 +161,8 @@ def study(
             watch.say(plan.note)
         place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command, check)
         rows = _run(plan, executor, place, watch)
+        if report is not None:
+            report(folder)
     if (text := what_changed(rows, picked, pairs)) and text not in plan.note:
         watch.say(text)
     tried = {run for batch in plan.batches for run in batch.runs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import inside, is_partial, read_bytes, write_bytes, write_text
+from pivotal.files import inside, is_partial, locked, read_bytes, write_bytes, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study import StudyRow
@@ -28,25 +28,29 @@ _MARK = b"<body class=atlas>"
 """What the pages of an atlas have and others have not."""
 
 
-def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
+def write_site(study: Path, out: Path | None = None) -> Path:
     """Write the site of a study and return its first page. By default it is the folder `site` of the study."""
-    site = folder.path / SITE if out is None else out
-    _check_ours(site)
-    atlas = atlas_of(folder.recipe, folder.rows)
-    downloads = _copy_interventions(folder.path, atlas, site)
-    pages = {phenomenon_address(name): phenomenon_page(atlas, name, downloads) for name in atlas.phenomena}
-    pages |= {model_address(model): model_page(atlas, model) for model in atlas.models}
-    pages |= {
-        unit_address(model, unit): unit_page(atlas, model, unit)
-        for model in atlas.models
-        for unit in atlas.shared(model)
-    }
-    pages[INDEX] = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads)
-    for address, page in pages.items():
-        write_text(inside(site, *address.split("/")), page)
-    for path in (site / UNITS).glob("*.html"):
-        if f"{UNITS}/{path.name}" not in pages:
-            path.unlink()  # a unit that is no longer shared
+    site = study / SITE if out is None else out
+    with locked(study, "study"):
+        folder = StudyFolder.open(study)
+        _check_ours(site)
+        atlas = atlas_of(folder.recipe, folder.rows)
+        downloads = _copy_interventions(study, atlas, site)
+        pages = {
+            phenomenon_address(name): phenomenon_page(atlas, name, downloads) for name in atlas.phenomena
+        }
+        pages |= {model_address(model): model_page(atlas, model) for model in atlas.models}
+        pages |= {
+            unit_address(model, unit): unit_page(atlas, model, unit)
+            for model in atlas.models
+            for unit in atlas.shared(model)
+        }
+        pages[INDEX] = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads)
+        for address, page in pages.items():
+            write_text(inside(site, *address.split("/")), page)
+        for path in (site / UNITS).glob("*.html"):
+            if f"{UNITS}/{path.name}" not in pages:
+                path.unlink()  # a unit that is no longer shared
     return site / INDEX
 
 
