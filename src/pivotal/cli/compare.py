@@ -69,7 +69,7 @@ def compare(
         runs=runs,
         seed=asked.seed,
     )
-    asks = {"device": device, "out": out, "json": json, "quiet": quiet}
+    asks: dict[str, Any] = {"device": device, "out": out, "json": json, "quiet": quiet}
     studied = studies.carry_out(recipe, **asks, report=write_study)
     assert studied is not None
     folder = StudyFolder.open(studied.folder)
