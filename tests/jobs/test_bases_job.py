@@ -63,8 +63,7 @@ def test_the_certificate_compares_all_coordinates(run: Finding) -> None:
 def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Path) -> None:
     shutil.copytree(run.folder.path / "interventions" / "0", tmp_path / "alone")
     saved = Saved.read(str(tmp_path / "alone"))
-    question = saved.question()
-    model = saved.load_model(question, None, False, download=False)
+    question, model = saved.question, saved.load_model()
     problem = problem_of(question, model, question.load_pairs().sample(60))
     assert problem.run_intervention(saved.intervention).flipped().float().mean() > 0.5
     with pytest.raises(PivotalError, match="carries only the part"):

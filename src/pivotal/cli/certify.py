@@ -74,11 +74,11 @@ def certify(
         pairs=unit_pairs,
         epsilon=epsilon,
     )
-    with display(quiet) as watching, Saved.locked(run_folder, run) as saved:
+    with display(quiet) as watching, Saved.locked(run_folder, run, model=model) as saved:
         saved.note_pairs()
         made = certify_run(
             saved.intervention,
-            saved.question(model),
+            saved.question,
             saved.folder,
             run=saved.run,
             effort=effort,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
 
-    Load: TypeAlias = Callable[[Question], LanguageModel]
+_READING = ("lower", "unknown", "columns", "skip_bad")
 
 
-@shared_options.takes_fields_of_question("lower", "unknown", "columns", "skip_bad")
+@shared_options.takes_run
+@shared_options.takes_fields_of_question(*_READING)
 def evaluate(
     ctx: typer.Context,
-    run_folder: shared_options.Run,
     other: Annotated[
         str | None,
         typer.Argument(
@@ -35,10 +35,6 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    priming: shared_options.RunPriming = None,
-    any_model: shared_options.AnyModel = False,
     labels: Annotated[
         str,
         shared_options.in_question(
@@ -66,10 +62,8 @@ def evaluate(
             metavar="FILE",
         ),
     ] = None,
-    device: shared_options.Device = None,
-    dtype: shared_options.RunDtype = None,
     json: shared_options.Json = False,
-    **reading: Any,
+    **chosen: Any,
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds.
 
@@ -77,17 +71,16 @@ def evaluate(
     """
     from pivotal.cli.run_argument import Saved
 
-    reading = {name: value for name, value in reading.items() if not shared_options.is_default(ctx, name)}
+    every = {name: chosen.pop(name) for name in _READING}
+    reading = {name: value for name, value in every.items() if not shared_options.is_default(ctx, name)}
     check_options(other, part, labels, panel, sentences, reading)
-    saved = Saved.read(run_folder, run)
-    question = saved.question(model, priming, dtype)
-    load = partial(saved.load_model, device=device, any_model=any_model, download=model is not None)
+    saved = Saved.read(**chosen)
     if panel:
-        _score_panel(saved, load(question), sentences, json)
-    elif other is not None and not _is_own(saved, question, other):
-        _score_other(saved, question, other, part, labels, reading, load, json)
+        _score_panel(saved, sentences, json)
+    elif other is not None and not _is_own(saved, other):
+        _score_other(saved, other, part, labels, reading, json)
     else:
-        _score_own(saved, question, part, labels, reading, load, json)
+        _score_own(saved, part, labels, reading, json)
 
 
 def check_options(
@@ -119,13 +112,13 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
+def _is_own(saved: Saved, phenomenon: str) -> bool:
     """Whether the user has named the run's own question, in any spelling of its files. An intervention without its run
     has only a name for it, which may be that of another file, so what the user names is read."""
     from pivotal.questions.phenomena import place_of
     from pivotal.questions.question import names_of
 
-    there, here = (list(map(place_of, names_of(name))) for name in (question.phenomenon, phenomenon))
+    there, here = (list(map(place_of, names_of(name))) for name in (saved.question.phenomenon, phenomenon))
     return saved.folder is not None and there == here
 
 
@@ -134,15 +127,7 @@ def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
 _CURE = "Score on all of them with --part all, or run again."
 
 
-def _score_own(
-    saved: Saved,
-    question: Question,
-    part: str | None,
-    labels: str,
-    reading: Mapping[str, Any],
-    load: Load,
-    json: bool,
-) -> None:
+def _score_own(saved: Saved, part: str | None, labels: str, reading: Mapping[str, Any], json: bool) -> None:
     """All scores on the held-out pairs, the training pairs or all pairs of the run's question."""
     from pivotal.problem.prepare import as_read
 
@@ -153,7 +138,7 @@ def _score_own(
             "An intervention without its run does not know which pairs were held out. "
             "Give its run folder, or --part all."
         )
-    if given := [_flag(name) for name, value in reading.items() if value != getattr(question, name)]:
+    if given := [_flag(name) for name, value in reading.items() if value != getattr(saved.question, name)]:
         cure = f"Leave {' and '.join(given)} out."
         if saved.folder is None:
             cure = f"Name the question, too: `pivotal evaluate {saved.path} QUESTION`."
@@ -161,39 +146,28 @@ def _score_own(
             f"{given[0]} says how another question is read, but the run's own is read as in the run. {cure}"
         )
     # Files are read before the model is loaded, which may take long.
-    pairs = saved.load_pairs(question, f"Name them: `pivotal evaluate {saved.path} QUESTION`.")
-    whole = (
-        saved.folder is None or part == "all"
-    )  # all is possible even if the pairs have changed since the run
-    if not whole:
-        saved.divided(question, pairs, _CURE)
-    lm = load(question)
-    chosen, which = as_read(question, lm, pairs), "all"
-    if not whole:
-        train, test = saved.divided(question, pairs, _CURE, chosen)
+    pairs = saved.load_pairs(f"Name them: `pivotal evaluate {saved.path} QUESTION`.")
+    if saved.folder is None or part == "all":  # possible even if the pairs have changed since the run
+        lm = saved.load_model()
+        chosen, which = as_read(saved.question, lm, pairs), "all"
+    else:
+        saved.divided(pairs, _CURE)
+        lm = saved.load_model()
+        train, test = saved.divided(pairs, _CURE, lm)
         chosen, which = (train, "train") if part == "train" else (test, "test")
-    _score(saved, question, lm, chosen, which, json)
+    _score(saved, saved.question, lm, chosen, which, json)
 
 
 # -- another question -----------------------------------------------------------------------------------------------
 
 
 def _score_other(
-    saved: Saved,
-    own: Question,
-    phenomenon: str,
-    part: str | None,
-    labels: str,
-    reading: Mapping[str, Any],
-    load: Load,
-    json: bool,
+    saved: Saved, phenomenon: str, part: str | None, labels: str, reading: Mapping[str, Any], json: bool
 ) -> None:
     """All scores if one question has the labels of the intervention, or else the accuracy before and after.
 
     The question is read in the case and with the unknown words of the run, unless the user says otherwise.
     """
-    from dataclasses import replace
-
     from pivotal.cli.transfer import print_transfer, score_transfer
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import parse_labels, relabelled
@@ -204,10 +178,12 @@ def _score_other(
             "Leave --part out to score all its pairs."
         )
     of_its_own_file = {"labels": "", "columns": "", "skip_bad": False}
-    question = replace(own, phenomenon=phenomenon, keep="", **{**of_its_own_file, **reading}).checked()
+    question = replace(
+        saved.question, phenomenon=phenomenon, keep="", **{**of_its_own_file, **reading}
+    ).checked()
     parts, mapping = question.load_parts(), parse_labels(labels)
-    lm = load(question)
-    trained = _trained_prefixes(saved, own, lm)
+    lm = saved.load_model(question)
+    trained = _trained_prefixes(saved, lm)
     if len(parts) == 1 and parts[0].pairs is not None:
         mapped = relabelled(parts[0].pairs, saved.intervention.directions, mapping)
         if mapped is not None:
@@ -223,13 +199,10 @@ def _score_other(
         print_transfer(found)
 
 
-def _trained_prefixes(saved: Saved, question: Question, lm: LanguageModel) -> frozenset[str] | None:
+def _trained_prefixes(saved: Saved, lm: LanguageModel) -> frozenset[str] | None:
     """The prefixes of the run's training pairs, as the model reads them. If they are not known, the user is told."""
-    from pivotal.problem.prepare import as_read
-
     try:
-        pairs = question.load_pairs()
-        train, _ = saved.divided(question, pairs, "", as_read(question, lm, pairs))
+        train, _ = saved.divided(saved.question.load_pairs(), "", lm)
     except PivotalError as error:
         terminal.note(
             f"pivotal cannot say how many of these pairs share a prefix with the training pairs. {error}".strip()
@@ -241,13 +214,14 @@ def _trained_prefixes(saved: Saved, question: Question, lm: LanguageModel) -> fr
 # -- all other questions --------------------------------------------------------------------------------------------
 
 
-def _score_panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
+def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
     from pivotal.evidence.side_effects import bundled_phenomena, effects_on_others, text_cost
     from pivotal.problem.text import sentences_of
     from pivotal.records.evidence import Panel
     from pivotal.report.evidence import effects_table, text_sentence
 
+    lm = saved.load_model()
     saved.note_means("Another phenomenon or text")
     sentences = None if text is None else sentences_of(text)
     name = "the bundled text" if text is None else text

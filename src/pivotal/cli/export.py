@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.models import LanguageModel
     from pivotal.problem.problem import Problem
-    from pivotal.questions.question import Question
 
 
+@shared_options.takes_run
 def export(
-    run_folder: shared_options.Run,
     *,
     to: Annotated[
         str,
@@ -28,21 +27,16 @@ def export(
             show_default=False,
         ),
     ],
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    priming: shared_options.RunPriming = None,
-    any_model: shared_options.AnyModel = False,
     direction: Annotated[
         str | None, shared_options.in_question("The label to flip to. Default: both.", show_default=False)
     ] = None,
-    device: shared_options.Device = None,
-    dtype: shared_options.RunDtype = None,
     out: Annotated[
         str | None,
         shared_options.in_output("The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET."),
     ] = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Write an intervention in the format of another library, with a README that says how to use it.
 
@@ -53,7 +47,7 @@ def export(
     from pivotal.exports import export as write
     from pivotal.records import serial
 
-    saved = Saved.read(run_folder, run)
+    saved = Saved.read(**chosen)
     target = TARGETS.get(to)()
     i = saved.intervention
     target.check_steps(i.steps)
@@ -63,13 +57,14 @@ def export(
     check_free(folder, overwrite=overwrite)
     if target.needs_pairs and saved.folder is None:
         raise PivotalError(
-            f"{to} needs the pairs of the run, but {run_folder} is an intervention without its run. Give the run "
+            f"{to} needs the pairs of the run, but {saved.path} is an intervention without its run. Give the run "
             "folder."
         )
-    question = saved.question(model, priming, dtype)
-    lm = saved.load_model(question, device, any_model, download=model is not None)
-    train, test = problems(saved, question, lm) if target.needs_pairs else (None, None)
-    portable = Portable.of(lm, i, base=hub_name(question.model), direction=direction, train=train, test=test)
+    lm = saved.load_model()
+    train, test = problems(saved, lm) if target.needs_pairs else (None, None)
+    portable = Portable.of(
+        lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
+    )
     record = write(portable, to, folder, overwrite=overwrite)
     if json:
         terminal.as_json({"folder": str(folder), **serial.plain(record)})
@@ -79,16 +74,14 @@ def export(
         terminal.line(f"Approximate: {sentence}")
 
 
-def problems(saved: Saved, question: Question, lm: LanguageModel) -> tuple[Problem, Problem]:
+def problems(saved: Saved, lm: LanguageModel) -> tuple[Problem, Problem]:
     """Some training pairs and the held-out pairs of the run, at the sites of the intervention."""
-    from pivotal.problem.prepare import as_read
     from pivotal.problem.problem import Problem
 
-    pairs = question.load_pairs()
-    train, test = saved.divided(question, pairs, "Run again.", as_read(question, lm, pairs))
+    train, test = saved.divided(saved.question.load_pairs(), "Run again.", lm)
     lm = lm.in_bases(saved.intervention.bases)  # the basis of the intervention, not a new fit
     some = Problem(
-        lm, train[:: max(1, len(train) // _PAIRS)], sites=saved.intervention.sites, steps=question.steps
+        lm, train[:: max(1, len(train) // _PAIRS)], sites=saved.intervention.sites, steps=saved.question.steps
     )
     return some, some.on(test)
 

@@ -16,16 +16,12 @@ Side = tuple[Sequence[tuple[str, float]], Sequence[str]]
 """What one side says: the likeliest next words with their probabilities, and the continuations."""
 
 
+@shared_options.takes_run
 def generate(
-    run_folder: shared_options.Run,
     prompt: Annotated[
         str, typer.Argument(help="The text to continue, words separated by spaces.", show_default=False)
     ],
     *,
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    priming: shared_options.RunPriming = None,
-    any_model: shared_options.AnyModel = False,
     direction: Annotated[
         str | None,
         shared_options.in_question("The label to flip to, e.g. plural. Default: both.", show_default=False),
@@ -43,9 +39,8 @@ def generate(
     ] = 0.0,
     seed: Annotated[int, _in_text("Seed of the samples, the same for both sides.", min=0)] = 0,
     top: Annotated[int, _in_text("Number of likeliest next words to show.", min=1)] = 6,
-    device: shared_options.Device = None,
-    dtype: shared_options.RunDtype = None,
     json: shared_options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Show the next words and continuations side by side: the untouched model, and with the units set."""
     from pivotal.cli.run_argument import Saved
@@ -54,13 +49,13 @@ def generate(
     from pivotal.models.intervened import IntervenedModel, encode_typed
 
     check_seed(seed)
-    saved = Saved.read(run_folder, run)
+    saved = Saved.read(**chosen)
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     i = saved.intervention
     if cue is not None and i.steps == "every":
         raise PivotalError(
-            f"--cue names the word at which a single-step intervention acts, but {run_folder} sets its units at every "
+            f"--cue names the word at which a single-step intervention acts, but {saved.path} sets its units at every "
             "step. Leave --cue out."
         )
     if direction is not None:
@@ -68,9 +63,7 @@ def generate(
     # A mask for each direction may be empty in one of them.
     set_units = [label for label, active in zip(i.directions, i.active, strict=True) if active.any()]
     saved.note_means("The prompt")
-    lm = saved.load_model(
-        saved.question(model, priming, dtype), device, any_model, download=model is not None
-    )
+    lm = saved.load_model()
     encode_typed(lm, prompt)
 
     def both(lm: LanguageModel | IntervenedModel) -> Side:
@@ -79,7 +72,7 @@ def generate(
 
     untouched = both(lm)
     edited = {
-        one: both(lm.intervened(i, one, cue=cue, any_model=any_model))
+        one: both(lm.intervened(i, one, cue=cue, any_model=saved.any_model))
         for one in (set_units if direction is None else [direction])
     }
     if json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,14 +20,10 @@ Repository = Annotated[
 ]
 
 
+@shared_options.takes_run
 def push(
-    run_folder: shared_options.Run,
     repository: Repository,
     *,
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    priming: shared_options.RunPriming = None,
-    any_model: shared_options.AnyModel = False,
     base_model: Annotated[
         str | None,
         shared_options.in_run(
@@ -38,8 +34,6 @@ def push(
         str | None,
         shared_options.in_run("The licence, such as apache-2.0. Default: that of the base model on the hub."),
     ] = None,
-    device: shared_options.Device = None,
-    dtype: shared_options.RunDtype = None,
     private: Annotated[bool, shared_options.in_output("Create a private repository.", "--private")] = False,
     dry_run: Annotated[
         bool, shared_options.in_output("Write the folder, print the card, and upload nothing.", "--dry-run")
@@ -48,6 +42,7 @@ def push(
         str | None, shared_options.in_output("With --dry-run: the folder to write. Default: shared/ORG-NAME.")
     ] = None,
     json: shared_options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Share an intervention on the Hugging Face hub: its card, values, certificate, report and adapters."""
     from pivotal.cli.run_argument import Saved
@@ -61,15 +56,14 @@ def push(
         raise PivotalError(
             "--out is the folder of --dry-run, but --dry-run was not given. Add it, or leave --out out."
         )
-    saved = Saved.read(run_folder, run)
+    saved = Saved.read(**chosen)
     folder = Path(out) if out is not None else Path("shared") / repository.replace("/", "-")
     if dry_run:
         check_folder(folder, lambda there: ())
-    question = saved.question(model, priming, dtype)
-    based = base_model or hub_name(question.model)
+    based = base_model or hub_name(saved.question.model)
     shared = hub.Shared(
         saved.intervention,
-        saved.load_model(question, device, any_model, download=model is not None),
+        saved.load_model(),
         repository,
         based,
         license or (hub.licence_of(based) if based else None),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
@@ -29,22 +30,31 @@ class Saved:
     path: str
     run: int | None
     """Its number in the run."""
+    model: str | None = None
+    """Where the model is now. The question of the run has what is None here and below."""
+    priming: str | None = None
+    dtype: Dtype | None = None
+    device: str | None = None
+    any_model: bool = False
+    """Whether the intervention may be applied to a model other than the one it was found in."""
 
     @staticmethod
-    def read(path: str, run: int | None = None) -> Saved:
+    def read(path: str, run: int | None = None, **options: Any) -> Saved:
+        """The run or intervention at a path, with the options of `takes_run`."""
         given = Path(path)
         if (given / RUN).is_file():
             folder = RunFolder.open(given)
             if run is None:
                 run = folder.summary().best if folder.finished else 0
-            return Saved(folder.intervention(run), folder, path, run)
+            return Saved(folder.intervention(run), folder, path, run, **options)
         if (given / "card.json").is_file():
             if run is not None:
                 raise PivotalError(
                     f"{path} is a single intervention, but --run is for a run folder. Leave --run out."
                 )
             of, name = _folder_of(given.resolve()), given.resolve().name
-            return Saved(Intervention.load(given), of, path, int(name) if of and name.isdigit() else None)
+            number = int(name) if of and name.isdigit() else None
+            return Saved(Intervention.load(given), of, path, number, **options)
         if not given.exists():
             raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
         raise PivotalError(
@@ -54,19 +64,16 @@ class Saved:
 
     @staticmethod
     @contextmanager
-    def locked(path: str, run: int | None = None) -> Iterator[Saved]:
+    def locked(path: str, run: int | None = None, **options: Any) -> Iterator[Saved]:
         """The same, with the lock of the run folder within the block."""
         folder = Saved.read(path, run).folder
         with nullcontext() if folder is None else locked(folder.path):
-            yield Saved.read(path, run)
+            yield Saved.read(path, run, **options)
 
-    def question(
-        self, model: str | None = None, priming: str | None = None, dtype: Dtype | None = None
-    ) -> Question:
-        """The question of the run, with another model, priming or dtype if given. Without a run, the question is made
-        from the card of the intervention."""
-        from dataclasses import replace
-
+    @cached_property
+    def question(self) -> Question:
+        """The question of the run, with the model, priming and dtype of the options. Without a run, the question is
+        made from the card of the intervention."""
         i = self.intervention
         if self.folder is not None:
             asked = Question.of(self.folder.settings)
@@ -75,28 +82,26 @@ class Saved:
             asked = Question(
                 model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with, sites=sites
             )
-        return replace(
-            asked,
-            model=asked.model if model is None else model,
-            priming=asked.priming if priming is None else priming,
-            dtype=asked.dtype if dtype is None else dtype,
-        )
+        chosen: dict[str, Any] = {"model": self.model, "priming": self.priming, "dtype": self.dtype}
+        return replace(asked, **{name: value for name, value in chosen.items() if value is not None})
 
     def divided(
-        self, question: Question, pairs: PairSet, cure: str, read: PairSet | None = None
+        self, pairs: PairSet, cure: str, model: LanguageModel | None = None
     ) -> tuple[PairSet, PairSet]:
-        """The training pairs and the held-out pairs of the run. `read` are the pairs as the model reads them."""
+        """The training pairs and the held-out pairs of the run, as the model reads them if it is given."""
+        from pivotal.problem.prepare import as_read
+
         if self.folder is None:
             raise PivotalError(
                 f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
             )
-        self.folder.check_pairs(question, pairs, cure)
-        return question.divide(pairs if read is None else read)
+        self.folder.check_pairs(self.question, pairs, cure)
+        return self.question.divide(pairs if model is None else as_read(self.question, model, pairs))
 
-    def load_pairs(self, question: Question, cure: str) -> PairSet:
-        """The pairs of the question. PivotalError if an intervention without its run was found on others."""
+    def load_pairs(self, cure: str) -> PairSet:
+        """The pairs of the run's question. PivotalError if an intervention without its run was found on others."""
         self.note_pairs()
-        pairs = question.load_pairs()
+        pairs = self.question.load_pairs()
         if self.folder is None:
             self.intervention.check_pairs(pairs.fingerprint(), cure)
         return pairs
@@ -117,15 +122,13 @@ class Saved:
                 f"prefix. {where} has none, so the units are set to the means of those states."
             )
 
-    def load_model(
-        self, question: Question, device: str | None, any_model: bool, *, download: bool
-    ) -> LanguageModel:
-        """The model of the question. `download` says whether the user named it. A folder from somebody else may name
-        any model, and that must not download anything."""
+    def load_model(self, question: Question | None = None) -> LanguageModel:
+        """The model of the run's question, or of another. It is downloaded only if the user named it: a folder from
+        somebody else may name any model, and that must not download anything."""
         from pivotal.problem.prepare import model_of
 
-        model = model_of(question, device, download=download)
-        self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+        model = model_of(question or self.question, self.device, download=self.model is not None)
+        self.intervention.check_model(model.name, model.fingerprint(), any_model=self.any_model)
         whole = {} if self.folder is None else self.folder.bases()
         return model.in_bases(whole).in_bases(self.intervention.bases)
 

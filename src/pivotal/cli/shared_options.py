@@ -55,6 +55,14 @@ def takes_fields_of_question(*names: str) -> Callable[[Verb], Verb]:
     return take
 
 
+def takes_run(verb: Verb) -> Verb:
+    """Give a verb the argument RUN and the options that `Saved.read` takes. They replace its `**` parameter."""
+    folder = parameter("path", Run, inspect.Parameter.empty)
+    options = {"run": WhichRun, "model": RunModel, "priming": RunPriming, "device": Device, "dtype": RunDtype}
+    added = [parameter(name, kind, None) for name, kind in options.items()]
+    return with_parameters(verb, [folder, *added, parameter("any_model", AnyModel, False)])
+
+
 def _asked(option: Option) -> inspect.Parameter:
     kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
     about: Any

@@ -119,21 +119,19 @@ def _profile(folder: str, text: str | None, model: str | None, device: str | Non
     from pivotal.cli.run_argument import Saved
     from pivotal.jobs.run_folder import UNITS, RunFolder
 
-    with Saved.locked(folder, RunFolder.open(folder).summary().best) as saved:
+    best = RunFolder.open(folder).summary().best
+    with Saved.locked(folder, best, model=model, device=device) as saved:
         assert saved.folder is not None and saved.run is not None
-        question = saved.question(model)
-        pairs = question.load_pairs()
-        saved.divided(
-            question, pairs, _CURE
-        )  # files are read before the model is loaded, which may take long
+        pairs = saved.question.load_pairs()
+        saved.divided(pairs, _CURE)  # files are read before the model is loaded, which may take long
         from pivotal.evidence.unit_profiles import profile_units
-        from pivotal.problem.prepare import as_read, problem_of
+        from pivotal.problem.prepare import problem_of
         from pivotal.problem.text import sentences_of
 
         sentences = None if text is None else sentences_of(text)
-        lm = saved.load_model(question, device, any_model=False, download=model is not None)
-        train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
-        problem = problem_of(question, lm, train).on(test)
+        lm = saved.load_model()
+        train, test = saved.divided(pairs, _CURE, lm)
+        problem = problem_of(saved.question, lm, train).on(test)
         name = {} if text is None else {"name": Path(text).name}
         profiles = profile_units(saved.intervention, problem, run=saved.run, sentences=sentences, **name)
         saved.folder.write_json(UNITS, profiles)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.models import LanguageModel
     from pivotal.questions.minimal_pair import MinimalPair
-    from pivotal.questions.question import Question
     from pivotal.records.traces import Trace, Traces
 
 
+@shared_options.takes_run
 def trace(
-    run_folder: shared_options.Run,
     sentence: Annotated[
         str | None,
         typer.Argument(
@@ -27,10 +26,6 @@ def trace(
             show_default=False,
         ),
     ] = None,
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    priming: shared_options.RunPriming = None,
-    any_model: shared_options.AnyModel = False,
     pair: Annotated[
         int | None,
         shared_options.in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0),
@@ -56,8 +51,6 @@ def trace(
             metavar="WORD|INDEX",
         ),
     ] = None,
-    device: shared_options.Device = None,
-    dtype: shared_options.RunDtype = None,
     out: Annotated[
         str | None,
         shared_options.in_output(
@@ -66,13 +59,14 @@ def trace(
     ] = None,
     overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
     from pivotal.cli.heatmap import show_trace
     from pivotal.cli.run_argument import Saved
     from pivotal.report.trace import check_path, write_trace
 
-    saved = Saved.read(run_folder, run)
+    saved = Saved.read(**chosen)
     if (sentence is None) == (pair is None):
         raise PivotalError(
             "Give either a sentence, such as “The doctor near the cars admires”, or a held-out pair, such as --pair 0."
@@ -84,13 +78,13 @@ def trace(
     if sentence is not None:
         saved.note_means("A typed sentence")
     path = None if out is None else check_path(out, overwrite=overwrite)
-    as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))
+    others = (direction, saved.model, saved.priming, saved.dtype)
+    as_found = not saved.any_model and all(other is None for other in others)
     stored = _stored(saved)
     found = stored.of_pair(pair) if as_found and pair is not None and stored is not None else None
     if found is None:
-        question = saved.question(model, priming, dtype)
         try:
-            lm = saved.load_model(question, device, any_model, download=model is not None)
+            lm = saved.load_model()
         except PivotalError as error:
             if pair is None or stored is None or not stored.traces:
                 raise
@@ -99,11 +93,11 @@ def trace(
                 f"{error} Without the model you can trace the stored pairs {there} …"
             ) from None
         asked, has_cue = (
-            (_held_out(saved, question, lm, pair), True)
+            (_held_out(saved, lm, pair), True)
             if pair is not None
-            else _typed(saved, question, sentence or "", words, cue)
+            else _typed(saved, sentence or "", words, cue)
         )
-        found = _traced(lm, saved, asked, direction, any_model)
+        found = _traced(lm, saved, asked, direction)
         found = replace(found, pair=pair, cue=found.cue if has_cue else None)
     if path is not None:
         write_trace(found, path)
@@ -121,9 +115,7 @@ def _stored(saved: Saved) -> Traces | None:
     return stored if stored is not None and stored.run == saved.run else None
 
 
-def _typed(
-    saved: Saved, question: Question, sentence: str, words: str | None, cue: str | None
-) -> tuple[MinimalPair, bool]:
+def _typed(saved: Saved, sentence: str, words: str | None, cue: str | None) -> tuple[MinimalPair, bool]:
     """The pair of a sentence, and whether it has a cue."""
     from functools import cache, partial
 
@@ -132,34 +124,30 @@ def _typed(
     return pair_of(
         sentence,
         saved.intervention.directions,
-        cache(partial(saved.load_pairs, question, "Give --words and --cue.")),
+        cache(partial(saved.load_pairs, "Give --words and --cue.")),
         words=None if words is None else words.split(","),
         cue=cue,
         at_cue=saved.intervention.steps == "single",
     )
 
 
-def _held_out(saved: Saved, question: Question, lm: LanguageModel, pair: int) -> MinimalPair:
+def _held_out(saved: Saved, lm: LanguageModel, pair: int) -> MinimalPair:
     """Pairs are numbered as in traces.json: held-out pairs that the model cannot be asked do not count."""
-    from pivotal.problem.prepare import as_read, problem_of
+    from pivotal.problem.prepare import problem_of
 
-    pairs = question.load_pairs()
-    cure = "Trace a sentence of your own instead."
-    _, test = saved.divided(question, pairs, cure, as_read(question, lm, pairs))
-    pairs = problem_of(question, lm, test).pairs
+    _, test = saved.divided(saved.question.load_pairs(), "Trace a sentence of your own instead.", lm)
+    pairs = problem_of(saved.question, lm, test).pairs
     if pair >= len(pairs):
         raise PivotalError(f"The run has held-out pairs 0 to {len(pairs) - 1}, but not pair {pair}.")
     return pairs[pair]
 
 
-def _traced(
-    lm: LanguageModel, saved: Saved, asked: MinimalPair, direction: str | None, any_model: bool
-) -> Trace:
+def _traced(lm: LanguageModel, saved: Saved, asked: MinimalPair, direction: str | None) -> Trace:
     from pivotal.evidence.trace import trace as follow
     from pivotal.models.intervened import encode_typed
 
     encode_typed(lm, asked.prefix)
     try:
-        return follow(lm, saved.intervention, asked, direction=direction, any_model=any_model)
+        return follow(lm, saved.intervention, asked, direction=direction, any_model=saved.any_model)
     except PivotalError as error:
         raise PivotalError(f"“{asked.prefix}” cannot be traced: {error}") from None
