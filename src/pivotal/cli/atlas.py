@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli import complete, terminal
 from pivotal.cli import study as studies
+from pivotal.cli.shared_options import in_question
 
 
 @studies.takes_study_options
@@ -21,10 +22,7 @@ def atlas(
         ),
     ] = "atlas",
     check: Annotated[
-        bool,
-        shared_options.in_question(
-            "Only test which phenomena the models know, and search nothing.", "--check"
-        ),
+        bool, in_question("Only test which phenomena the models know, and search nothing.", "--check")
     ] = False,
     **asked: Any,
 ) -> None:

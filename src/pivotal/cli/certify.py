@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_search
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
 from pivotal.records.certificate import Effort
@@ -21,7 +22,7 @@ _HELP = {option.name: option.help for option in options_of(Effort)}
 
 
 def _option(name: str, **limits: Any) -> Any:
-    return shared_options.in_search(_HELP[name], **limits)
+    return in_search(_HELP[name], **limits)
 
 
 def certify(
@@ -31,14 +32,14 @@ def certify(
     model: shared_options.RunModel = None,
     exact: Annotated[
         bool,
-        shared_options.in_search(
+        in_search(
             "Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
             "--exact",
         ),
     ] = False,
     unit_pairs: Annotated[
         Literal["screened", "all", "none"] | None,
-        shared_options.in_search(
+        in_search(
             "Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
             f"Default: {EFFORT.pairs}."
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_question
 
 BAD_QUESTION = 2
 """The exit code if nothing can be asked. `find` ends such a question with the same code."""
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 def check(
     sample: Annotated[
         int | None,
-        shared_options.in_question(
+        in_question(
             "Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model.",
             min=0,
         ),
     ] = None,
     words: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "Only look these words up in the model, without a question: criticizes,flurbs.",
             metavar="WORD,WORD",
         ),

@@ -8,6 +8,7 @@ import typer
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli import study as studies
+from pivotal.cli.shared_options import in_search
 from pivotal.questions.question import Question
 
 
@@ -16,23 +17,21 @@ def compare(
     ctx: typer.Context,
     searches: Annotated[
         str | None,
-        shared_options.in_search(
+        in_search(
             "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that "
             "states values, as paper does, uses them unless --values is given. Default: all searches.",
             metavar="A,B,…",
         ),
     ] = None,
     max_units: Annotated[
-        str, shared_options.in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
+        str, in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
     ] = "1..5",
-    runs: Annotated[
-        int, shared_options.in_search("Number of runs of each search, with consecutive seeds.", min=1)
-    ] = 3,
+    runs: Annotated[int, in_search("Number of runs of each search, with consecutive seeds.", min=1)] = 3,
     max_kl: shared_options.MaxKL = None,
     kl_weight: shared_options.KLWeight = None,
     option: Annotated[
         list[str] | None,
-        shared_options.in_search(
+        in_search(
             "Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
             "--option",
             "-o",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def convert(
             show_default=False,
         ),
     ],
-    overwrite: Annotated[bool, shared_options.in_output("Replace existing files.", "--overwrite")] = False,
+    overwrite: Annotated[bool, in_output("Replace existing files.", "--overwrite")] = False,
     json: shared_options.Json = False,
     **asked: Any,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_question
 from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_text
 
@@ -31,31 +32,25 @@ def eval_lm(
     ],
     text: Annotated[
         Path | None,
-        shared_options.in_question(
+        in_question(
             "Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
             "For recurrent models.",
             metavar="FILE",
         ),
     ] = None,
-    tokens: Annotated[
-        int | None, shared_options.in_question("Read at most this many tokens of the text.", min=1)
-    ] = None,
+    tokens: Annotated[int | None, in_question("Read at most this many tokens of the text.", min=1)] = None,
     lakretz: Annotated[
         Path | None,
-        shared_options.in_question(
-            "Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"
-        ),
+        in_question("Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"),
     ] = None,
     gulordava: Annotated[
         Path | None,
-        shared_options.in_question(
-            "Also measure agreement on generated.tab of Gulordava et al. (2018).", metavar="FILE"
-        ),
+        in_question("Also measure agreement on generated.tab of Gulordava et al. (2018).", metavar="FILE"),
     ] = None,
     device: shared_options.Device = None,
     dtype: shared_options.Dtype = None,
     out: Annotated[
-        Path | None, shared_options.in_output("Also write all figures to this JSON file.", metavar="FILE")
+        Path | None, in_output("Also write all figures to this JSON file.", metavar="FILE")
     ] = None,
     overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,

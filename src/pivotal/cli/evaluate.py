@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_question
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -37,27 +38,27 @@ def evaluate(
     ] = None,
     labels: Annotated[
         str,
-        shared_options.in_question(
+        in_question(
             "Which labels of the other question are which of the intervention, e.g. he=male,she=female.",
             metavar="LABEL=LABEL,…",
         ),
     ] = "",
     part: Annotated[
         Literal["test", "train", "all"] | None,
-        shared_options.in_question(
+        in_question(
             "Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."
         ),
     ] = None,
     panel: Annotated[
         bool,
-        shared_options.in_question(
+        in_question(
             "Ask every other bundled phenomenon and read ordinary text with the intervention applied.",
             "--panel",
         ),
     ] = False,
     sentences: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "With --panel: a text of your own instead of the bundled one, a sentence per line.",
             metavar="FILE",
         ),

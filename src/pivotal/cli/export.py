@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_question
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def export(
     *,
     to: Annotated[
         str,
-        shared_options.in_output(
+        in_output(
             "The format or library: peft, transformers, snippet, pyvene, nnsight, transformer-lens, control-vector.",
             metavar="TARGET",
             autocompletion=complete.exports,
@@ -28,11 +29,10 @@ def export(
         ),
     ],
     direction: Annotated[
-        str | None, shared_options.in_question("The label to flip to. Default: both.", show_default=False)
+        str | None, in_question("The label to flip to. Default: both.", show_default=False)
     ] = None,
     out: Annotated[
-        str | None,
-        shared_options.in_output("The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET."),
+        str | None, in_output("The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET.")
     ] = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,

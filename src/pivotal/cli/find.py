@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_search
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import JOINT, Question
@@ -31,7 +32,7 @@ def find(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        shared_options.in_search(
+        in_search(
             "What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds "
             f"the change of each question, --max-kl (default {KEEP_KL:g}) the KL of the text. May be repeated.",
             metavar="QUESTION",
@@ -40,14 +41,14 @@ def find(
     ] = None,
     max_change: Annotated[
         float | None,
-        shared_options.in_search(
+        in_search(
             "How far each question of --keep may change: the mean change of the probability of the expected word, "
             f"among the two words of a pair. Default: {KEEP_CHANGE:g}, two points of accuracy."
         ),
     ] = None,
     max_units: Annotated[
         float | None,
-        shared_options.in_search(
+        in_search(
             "Maximum number of units, or a fraction of all units. "
             f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
         ),
@@ -55,26 +56,20 @@ def find(
     max_kl: shared_options.MaxKL = None,
     kl_weight: shared_options.KLWeight = None,
     masks: Annotated[
-        Literal["shared", "per-direction"] | None,
-        shared_options.in_search("One mask for both directions, or one for each."),
+        Literal["shared", "per-direction"] | None, in_search("One mask for both directions, or one for each.")
     ] = None,
-    updates: Annotated[int | None, shared_options.in_search("Number of optimisation steps.")] = None,
-    runs: Annotated[
-        int, shared_options.in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)
-    ] = 1,
+    updates: Annotated[int | None, in_search("Number of optimisation steps.")] = None,
+    runs: Annotated[int, in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)] = 1,
     search: Annotated[
-        str,
-        shared_options.in_search("A name from `pivotal list searches`.", autocompletion=complete.searches),
+        str, in_search("A name from `pivotal list searches`.", autocompletion=complete.searches)
     ] = "learned",
     preset: Annotated[
         str | None,
-        shared_options.in_search(
-            "A named set of options of the search, e.g. paper, which also means --values unbounded.",
-        ),
+        in_search("A named set of options of the search, e.g. paper, which also means --values unbounded."),
     ] = None,
     option: Annotated[
         list[str] | None,
-        shared_options.in_search(
+        in_search(
             "Any option of the search; `pivotal list searches` lists them. May be repeated.",
             "--option",
             "-o",
@@ -83,7 +78,7 @@ def find(
     ] = None,
     controls: Annotated[
         int,
-        shared_options.in_search(
+        in_search(
             "Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the "
             "verdict is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added.",
             min=0,
@@ -91,16 +86,16 @@ def find(
     ] = CONTROLS,
     evidence: Annotated[
         Literal["none", "quick", "full"],
-        shared_options.in_search(
+        in_search(
             "How much is checked before the verdict. full repeats the search with permuted labels and with shuffled "
-            "weights, and tests other phenomena. For a finished run, the missing checks are added.",
+            "weights, and tests other phenomena. For a finished run, the missing checks are added."
         ),
     ] = "quick",
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     out: Annotated[
         str | None,
-        shared_options.in_output(
+        in_output(
             "The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
             metavar="DIR",
         ),

@@ -24,8 +24,7 @@ def fit_basis(
         typer.Option(help="Principal components, or the same in units of their standard deviations."),
     ] = "pca",
     out: Annotated[
-        str | None,
-        typer.Option(help="The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR"),
+        str | None, typer.Option(help="The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR")
     ] = None,
     sentences: Annotated[
         str | None,

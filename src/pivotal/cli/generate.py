@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_question
 from pivotal.questions.question import check_seed
 
 _in_text = shared_options.panel("Text")
@@ -23,12 +24,11 @@ def generate(
     ],
     *,
     direction: Annotated[
-        str | None,
-        shared_options.in_question("The label to flip to, e.g. plural. Default: both.", show_default=False),
+        str | None, in_question("The label to flip to, e.g. plural. Default: both.", show_default=False)
     ] = None,
     cue: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "For a single-step intervention: the word to edit at, or its index from 0.", metavar="WORD|INDEX"
         ),
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output
 
 
 def import_lm(
@@ -30,7 +31,7 @@ def import_lm(
     ],
     out: Annotated[
         Path | None,
-        shared_options.in_output(
+        in_output(
             "The model folder to write. Default: a local model with the name of the file.",
             metavar="DIR",
             show_default=False,

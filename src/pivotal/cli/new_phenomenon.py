@@ -12,8 +12,7 @@ from pivotal.cli import complete, shared_options, terminal
 
 def new_phenomenon(
     name: Annotated[
-        str,
-        typer.Argument(help="Name of the phenomenon, or path of the file to write.", show_default=False),
+        str, typer.Argument(help="Name of the phenomenon, or path of the file to write.", show_default=False)
     ],
     like: Annotated[
         str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_run
 
 if TYPE_CHECKING:
     from pivotal.records.intervention import Intervention
@@ -21,23 +22,17 @@ def pull(
         ),
     ],
     *,
-    revision: Annotated[
-        str | None, shared_options.in_run("A commit, tag or branch. Default: the newest commit.")
-    ] = None,
-    offline: Annotated[
-        bool, shared_options.in_run("Use what was downloaded before, and no network.", "--offline")
-    ] = False,
+    revision: Annotated[str | None, in_run("A commit, tag or branch. Default: the newest commit.")] = None,
+    offline: Annotated[bool, in_run("Use what was downloaded before, and no network.", "--offline")] = False,
     model: Annotated[
         str | None,
-        shared_options.in_run(
+        in_run(
             "The model that the intervention is for. Its fingerprint is checked.",
             autocompletion=complete.models,
         ),
     ] = None,
     device: shared_options.Device = None,
-    out: Annotated[
-        str | None, shared_options.in_output("The folder to write. Default: interventions/ORG-NAME.")
-    ] = None,
+    out: Annotated[str | None, in_output("The folder to write. Default: interventions/ORG-NAME.")] = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
 ) -> None:

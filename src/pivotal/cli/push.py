@@ -11,6 +11,7 @@ import typer
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.export import hub_name
+from pivotal.cli.shared_options import in_output, in_run
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
@@ -26,20 +27,17 @@ def push(
     *,
     base_model: Annotated[
         str | None,
-        shared_options.in_run(
-            "The name of the model on the hub. Default: the run's model, if it came from there."
-        ),
+        in_run("The name of the model on the hub. Default: the run's model, if it came from there."),
     ] = None,
     license: Annotated[
-        str | None,
-        shared_options.in_run("The licence, such as apache-2.0. Default: that of the base model on the hub."),
+        str | None, in_run("The licence, such as apache-2.0. Default: that of the base model on the hub.")
     ] = None,
-    private: Annotated[bool, shared_options.in_output("Create a private repository.", "--private")] = False,
+    private: Annotated[bool, in_output("Create a private repository.", "--private")] = False,
     dry_run: Annotated[
-        bool, shared_options.in_output("Write the folder, print the card, and upload nothing.", "--dry-run")
+        bool, in_output("Write the folder, print the card, and upload nothing.", "--dry-run")
     ] = False,
     out: Annotated[
-        str | None, shared_options.in_output("With --dry-run: the folder to write. Default: shared/ORG-NAME.")
+        str | None, in_output("With --dry-run: the folder to write. Default: shared/ORG-NAME.")
     ] = None,
     json: shared_options.Json = False,
     **chosen: Any,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output
 from pivotal.errors import PivotalError
 
 _NEEDED = ("starlette", "uvicorn")
@@ -19,10 +20,9 @@ def serve(
         typer.Argument(metavar="[RUN]...", help="Run folders to choose from. Default: those under runs/."),
     ] = None,
     port: Annotated[
-        int,
-        shared_options.in_output("The port on this machine; 0 takes any free one.", min=0, max=65535),
+        int, in_output("The port on this machine; 0 takes any free one.", min=0, max=65535)
     ] = 8765,
-    browser: Annotated[bool, shared_options.in_output("Open the page in a browser.", "--open")] = False,
+    browser: Annotated[bool, in_output("Open the page in a browser.", "--open")] = False,
     device: shared_options.Device = None,
 ) -> None:
     """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.

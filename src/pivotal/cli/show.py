@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_run
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -36,35 +37,31 @@ def show(
     ],
     page: Annotated[
         bool,
-        shared_options.in_output(
+        in_output(
             "Write the page and figures again, and the tables of a study as Markdown, LaTeX and CSV.",
             "--page",
         ),
     ] = False,
     browser: Annotated[
-        bool,
-        shared_options.in_output("Open the page in the browser. It is written if it is missing.", "--open"),
+        bool, in_output("Open the page in the browser. It is written if it is missing.", "--open")
     ] = False,
     form: Annotated[
         Literal["md", "tex", "csv"] | None,
-        shared_options.in_output(
-            "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
-        ),
+        in_output("For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"),
     ] = None,
     site: Annotated[
-        Path | None,
-        shared_options.in_output("For an atlas: write its site to this folder.", metavar="DIR"),
+        Path | None, in_output("For an atlas: write its site to this folder.", metavar="DIR")
     ] = None,
     units: Annotated[
         bool,
-        shared_options.in_run(
+        in_run(
             "For a run: compute the pages of its units again, and write the page. This loads the model.",
             "--units",
         ),
     ] = False,
     sentences: Annotated[
         str | None,
-        shared_options.in_run(
+        in_run(
             "The same, with a text of your own instead of the bundled one, a sentence per line; the first "
             "2,000 are read.",
             metavar="FILE",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output, in_question
 from pivotal.errors import PivotalError
 from pivotal.records.serial import replace
 
@@ -27,18 +28,17 @@ def trace(
         ),
     ] = None,
     pair: Annotated[
-        int | None,
-        shared_options.in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0),
+        int | None, in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0)
     ] = None,
     direction: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "The label to flip to, e.g. plural. Default: that of the word that the model does not prefer."
         ),
     ] = None,
     words: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "The two words asked about, in the order of the labels. Default: the last word of the sentence and "
             "the word that the phenomenon pairs it with.",
             metavar="WORD,WORD",
@@ -46,14 +46,14 @@ def trace(
     ] = None,
     cue: Annotated[
         str | None,
-        shared_options.in_question(
+        in_question(
             "The cue, or its index from 0. Default: the word that is a cue in the phenomenon.",
             metavar="WORD|INDEX",
         ),
     ] = None,
     out: Annotated[
         str | None,
-        shared_options.in_output(
+        in_output(
             "Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).", metavar="FILE"
         ),
     ] = None,

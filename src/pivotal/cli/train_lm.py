@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import in_output
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
@@ -42,9 +43,7 @@ def train_lm(
             metavar="FILE",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, shared_options.in_output("The model folder to write. Required.", metavar="DIR")
-    ] = None,
+    out: Annotated[Path | None, in_output("The model folder to write. Required.", metavar="DIR")] = None,
     recipe: Annotated[
         str, _in_network(f"The defaults of the settings below: {' or '.join(RECIPES)}.")
     ] = "fast",
@@ -53,15 +52,11 @@ def train_lm(
         int, _in_network("Number of models to train together, into DIR/seed-0, DIR/seed-1 …", min=1)
     ] = 1,
     device: shared_options.Device = None,
-    checkpoint_minutes: Annotated[
-        float, shared_options.in_output("Minutes between two checkpoints.", min=0.0)
-    ] = 5.0,
-    snapshots: Annotated[str, shared_options.in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
+    checkpoint_minutes: Annotated[float, in_output("Minutes between two checkpoints.", min=0.0)] = 5.0,
+    snapshots: Annotated[str, in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
     overwrite: Annotated[
         bool,
-        shared_options.in_output(
-            "Replace the models in DIR, or an unfinished training with other settings.", "--overwrite"
-        ),
+        in_output("Replace the models in DIR, or an unfinished training with other settings.", "--overwrite"),
     ] = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
