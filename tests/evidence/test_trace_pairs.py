@@ -62,9 +62,7 @@ def traced(name: str, steps: Steps) -> tuple[Intervention, Problem, list[Trace]]
     model = model_of(name)
     intervention = some_intervention(model, steps)
     problem = Problem(model, pairs_of(name), steps=steps)
-    traces = trace_pairs(
-        model, intervention, problem.pairs.pairs, problem.direction.tolist(), problem.examples.asked
-    )
+    traces = trace_pairs(model, intervention, problem.pairs.pairs, problem.direction.tolist())
     return intervention, problem, traces
 
 

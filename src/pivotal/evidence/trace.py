@@ -1,12 +1,12 @@
 """Traces: sentences step by step, untouched and edited, as the data of the paper's figures.
 
 Both sides come from one pass of the model with two runs. The mask of the first run is zero. The edit records the states
-that it receives, so a model needs no code for traces. In the tree every node has its own *direction*. The spans that
-the model passes to the edit then identify the node of each row, whatever the order of the rows.
+that it receives, so a model needs no code for traces.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def trace(
         to = int(Problem(model, pairs, steps=intervention.steps).direction[0])
     else:
         to = intervention.direction(direction)
-    return trace_pairs(model, intervention, [pair], [to], [Asking(model, intervention.steps).ask(pair)])[0]
+    return trace_pairs(model, intervention, [pair], [to])[0]
 
 
 def trace_held_out(examination: Examination, *, run: int, seed: int) -> Traces:
@@ -75,7 +75,6 @@ def trace_held_out(examination: Examination, *, run: int, seed: int) -> Traces:
         intervention,
         [problem.pairs[i] for i in chosen],
         problem.direction[chosen].tolist(),
-        [problem.examples.asked[i] for i in chosen],
     )
     return Traces(
         frame=_frame(problem.model, intervention),
@@ -104,13 +103,9 @@ def trace_pairs(
     intervention: Intervention,
     pairs: Sequence[MinimalPair],
     directions: Sequence[int],
-    asked: Sequence[AskedPair],
 ) -> list[Trace]:
-    """Trace many sentences in one pass. `directions` are indices into the directions of the intervention, and `asked`
-    the pairs as the model sees them."""
-    if not pairs:
-        return []
-    return _followed(model, intervention, pairs, directions, asked)[0]
+    """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
+    return _followed(model, intervention, pairs, directions)[0] if pairs else []
 
 
 @torch.no_grad()
@@ -119,11 +114,10 @@ def trace_with_next(
     intervention: Intervention,
     pair: MinimalPair,
     direction: int,
-    asked: AskedPair,
     step: int,
 ) -> tuple[Trace, Float[Tensor, "sides vocabulary"]]:
     """The trace of one sentence, and the log-probabilities of the token after a step on both sides, from one pass."""
-    (trace,), states, (path,) = _followed(model, intervention, [pair], [direction], [asked])
+    (trace,), states, (path,) = _followed(model, intervention, [pair], [direction])
     return trace, model.readout(states[[path[step] - 1]])[0].log_softmax(-1)
 
 
@@ -132,16 +126,17 @@ def _followed(
     intervention: Intervention,
     pairs: Sequence[MinimalPair],
     directions: Sequence[int],
-    asked: Sequence[AskedPair],
 ) -> tuple[list[Trace], Float[Tensor, "nodes sides width"], list[np.ndarray]]:
     """The traces, the states of both sides at all nodes but the root, and the nodes of each sentence."""
+    asking = Asking(model, intervention.steps)
+    asked = [asking.ask(pair) for pair in pairs]
     found = _exchanged(model, intervention, pairs, asked, directions)
     nodes = None if found is None else found.sources
     tree = PrefixTree.build(
         [one.ids for one in asked], positions(asked), directions, intervention.steps, nodes
     )
     watch = _Recorder(model, intervention, tree, None if found is None else found.counterfactuals)
-    seen = model.states(model.prepare(tree.told_apart()), watch)
+    seen = model.states(model.prepare(tree.everywhere()), watch)
     watch.check_reached()
     sets = sorted({side for one in asked for side in one.sides})
     log_p, kl = _predictions(model, seen, sets)
@@ -203,14 +198,12 @@ class _Recorder:
         """`tree` gives the edited nodes and their directions. With `counterfactuals` they take the states there."""
         space = model.unit_space(intervention.sites)
         mask, values = dense(intervention, space, model.device)
-        self._sources = None if counterfactuals is None else counterfactuals.sources(model, space, tree)
         self._edit = MaskedEdit(
             space,
             torch.cat([torch.zeros_like(mask), mask]),
-            values.expand(2, *values.shape[1:]),
-            sources=self._sources,
+            values.expand(2, -1, -1),
+            sources=None if counterfactuals is None else counterfactuals.sources(model, space, tree),
         )
-        self._tree = tree
         self._layers = {site.name: i for i, site in enumerate(model.layers)}
         self._units: dict[str, list[int]] = {}
         for i, unit in enumerate(intervention.units):
@@ -226,47 +219,34 @@ class _Recorder:
     ) -> Float[Tensor, "rows _ width"]:
         if site not in self.sites or not spans:
             return h
-        new = self._edit(site, self._edited(spans), h)
-        nodes = torch.tensor([span.direction for span in spans])
-        rows = torch.tensor([span.start for span in spans], device=h.device)
-        sides = new[rows].expand(-1, 2, -1)
-        if site in self._units:
-            units = self._units[site]
-            here = each_unit(sides.float(), [self._intervened[i] for i in units])
-            self.activation[nodes[:, None], :, torch.tensor(units)] = here.transpose(1, 2).cpu()
-        if site in self._layers:
-            untouched, edited = sides.float().unbind(1)
-            moved = (edited - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
-            self.change[nodes, self._layers[site]] = moved.cpu()
-        return new
-
-    def _edited(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans of the rows to edit, in their directions. Adjacent rows in one direction are merged, unless each
-        row takes a state of its own."""
-        found: list[Span] = []
+        # `PrefixTree.everywhere` has raised the directions by one.
+        edited = [dataclasses.replace(span, direction=span.direction - 1) for span in spans if span.direction]
+        new = self._edit(site, edited, h)
         for span in spans:
-            if not self._tree.edited[span.direction]:
-                continue
-            direction = int(self._tree.direction[span.direction])
-            if self._sources is not None:
-                nodes = torch.full((span.stop - span.start,), span.direction, device=self._sources.of.device)
-                found.append(Span(span.start, span.stop, direction, nodes=nodes))
-            elif found and (found[-1].stop, found[-1].direction) == (span.start, direction):
-                found[-1] = Span(found[-1].start, span.stop, direction)
-            else:
-                found.append(Span(span.start, span.stop, direction))
-        return found
+            nodes, sides = span.nodes_of_rows.cpu(), new[span.rows].expand(-1, 2, -1).float()
+            if site in self._units:
+                places = self._units[site]
+                units = [self._intervened[i] for i in places]
+                here = each_unit(sides[..., columns_of(units)], units[0].size).transpose(1, 2)
+                self.activation[nodes[:, None], :, torch.tensor(places)] = here.cpu()
+            if site in self._layers:
+                untouched, changed = sides.unbind(1)
+                moved = (changed - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
+                self.change[nodes, self._layers[site]] = moved.cpu()
+        return new
 
     def check_reached(self) -> None:
         self._edit.check_reached()
 
 
-def each_unit(
-    h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
-) -> Float[Tensor, "nodes sides units"]:
-    """One number for each unit of a site. For an attention head it is the root mean square, as in tables."""
-    several = h.unflatten(-1, (-1, units[0].size))[:, :, [unit.index for unit in units]]
-    return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
+def columns_of(units: Sequence[Unit]) -> list[int]:
+    """The coordinates of units of one site."""
+    return [unit.index * unit.size + i for unit in units for i in range(unit.size)]
+
+
+def each_unit(h: Float[Tensor, "*nodes columns"], size: int) -> Float[Tensor, "*nodes units"]:
+    """One number for each unit of so many columns. For an attention head it is the root mean square, as in tables."""
+    return h if size == 1 else h.unflatten(-1, (-1, size)).square().mean(-1).sqrt()
 
 
 def _predictions(

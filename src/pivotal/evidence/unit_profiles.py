@@ -15,10 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.evidence.checks import DirectEdit
-from pivotal.evidence.trace import each_unit
+from pivotal.evidence.trace import columns_of, each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
-from pivotal.models.tree import PrefixTree, Span
+from pivotal.models.edits import Recorder
+from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
 from pivotal.records.intervention import Intervention
@@ -101,36 +102,19 @@ def _bounds(model: LanguageModel, unit: Unit) -> tuple[float, float] | None:
 # -- states ------------------------------------------------------------------------------------------------
 
 
-class _UnitStates:
-    """An edit that changes nothing and records the states of some units at every node of a tree that was
-    `told_apart`."""
-
-    runs = 1
-
-    def __init__(self, units: Sequence[Unit], nodes: int) -> None:
-        self._units: dict[str, list[int]] = {}
-        for i, unit in enumerate(units):
-            self._units.setdefault(unit.site, []).append(i)
-        self._all = units
-        self.sites = frozenset(self._units)
-        self.states: Float[Tensor, "nodes units"] = torch.zeros(nodes, len(units))
-
-    def __call__(
-        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
-    ) -> Float[Tensor, "rows _ width"]:
-        if site in self.sites and spans:
-            units = self._units[site]
-            nodes = torch.tensor([span.direction for span in spans])
-            rows = torch.tensor([span.start for span in spans], device=h.device)
-            here = each_unit(h[rows, :1].float(), [self._all[i] for i in units])[:, 0]
-            self.states[nodes[:, None], torch.tensor(units)] = here.cpu()
-        return h
-
-
 def _states(model: LanguageModel, units: Sequence[Unit], tree: PrefixTree) -> Float[Tensor, "nodes units"]:
-    recorder = _UnitStates(units, len(tree.token))
-    model.states(model.prepare(tree.told_apart()), recorder)
-    return recorder.states
+    """The states of some units at every node of a tree."""
+    by_site: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_site.setdefault(unit.site, []).append(unit)
+    columns = {site: columns_of(some) for site, some in by_site.items()}
+    recorder = Recorder(columns, len(tree.token))
+    model.states(model.prepare(tree.everywhere()), recorder)
+    found = torch.zeros(len(tree.token), len(units))
+    for site, some in by_site.items():
+        of_units = each_unit(recorder.states[site], some[0].size)
+        found[:, [units.index(unit) for unit in some]] = of_units.cpu()
+    return found
 
 
 def _natural_states(

@@ -204,6 +204,28 @@ class MaskedEdit:
             )
 
 
+class Recorder:
+    """An edit that changes nothing and records the untouched states of the edited nodes."""
+
+    runs = 1
+
+    def __init__(self, columns: Mapping[str, slice | list[int]], nodes: int) -> None:
+        """`columns` are the coordinates to record, by site. `nodes` is the number of nodes of the tree."""
+        self._columns, self._nodes = columns, nodes
+        self.sites = frozenset(columns)
+        self.states: dict[str, Float[Tensor, "nodes columns"]] = {}
+        """By site. The rows of nodes that are not edited are zero."""
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        for span in spans if site in self._columns else ():
+            rows = h[span.rows, 0][:, self._columns[site]].float()
+            states = self.states.setdefault(site, rows.new_zeros(self._nodes, rows.shape[1]))
+            states[span.nodes_of_rows] = rows
+        return h
+
+
 def dense(
     intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu"
 ) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:

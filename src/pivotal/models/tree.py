@@ -33,6 +33,17 @@ class Span:
     nodes: Int[Tensor, " rows"] | None = field(default=None, compare=False)
     """The node of each row, for edits that depend on it. None if the model does not say."""
 
+    @property
+    def rows(self) -> slice:
+        """The rows that repeat no other."""
+        return slice(self.start, self.stop - self.repeats)
+
+    @property
+    def nodes_of_rows(self) -> Int[Tensor, " rows"]:
+        """The nodes of `rows`."""
+        assert self.nodes is not None
+        return self.nodes[: len(self.nodes) - self.repeats]
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -188,11 +199,12 @@ class PrefixTree:
         keep[0] = True
         return keep
 
-    def told_apart(self) -> PrefixTree:
-        """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows
-        the node of each row, whatever the order of the rows."""
-        nodes = np.arange(len(self.token))
-        return replace(self, direction=nodes, edited=nodes > 0, live=nodes > 0, source=None)
+    def everywhere(self) -> PrefixTree:
+        """The same tree with every node live and edited, so that an edit can record all of them. Nodes that were not
+        edited have direction 0, and the directions of the others are one higher."""
+        real = np.arange(len(self.token)) > 0
+        direction = np.where(self.edited, self.direction + 1, 0)
+        return replace(self, direction=direction, edited=real, live=real)
 
     def frozen_part(self) -> PrefixTree:
         """The nodes before the first edits, as the tree of a clean run."""

@@ -198,6 +198,5 @@ class _Recorder:
     ) -> Float[Tensor, "nodes _ width"]:
         if site in self.rows:
             for span in spans:
-                distinct = h[span.start : span.stop - span.repeats, 0]
-                self.rows[site][span.direction].append(distinct.float().clone())
+                self.rows[site][span.direction].append(h[span.rows, 0].float().clone())
         return h

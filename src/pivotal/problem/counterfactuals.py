@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import Sources
-from pivotal.models.tree import PrefixTree, Span
+from pivotal.models.edits import Recorder, Sources
+from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding
 from pivotal.problem.asking import AskedPair
 from pivotal.questions.minimal_pair import MinimalPair
@@ -37,7 +37,7 @@ class Counterfactuals:
     def states(self, model: LanguageModel, space: UnitSpace) -> dict[str, Float[Tensor, "nodes coordinates"]]:
         """The states of the untouched model by site, one row for each node of the tree."""
         if missing := [site for site in space.sites if site.name not in self._states]:
-            recorder = _NodeRecorder(UnitSpace(tuple(missing)), len(self.tree.token), model.device)
+            recorder = Recorder({site.name: slice(None) for site in missing}, len(self.tree.token))
             model.states(model.prepare(self.tree), recorder)
             self._states |= recorder.states
         return self._states
@@ -104,22 +104,3 @@ def _aligned(own: Encoding, other: Encoding, length: int) -> list[int]:
         from_the_end = own.last_token_of(word) - position
         places.append(max(first[word], other.last_token_of(word) - from_the_end))
     return [*places, *range(len(other.ids), len(other.ids) + length - len(own.ids))]
-
-
-class _NodeRecorder:
-    """An edit that changes nothing and records the state of each node."""
-
-    runs = 1
-
-    def __init__(self, space: UnitSpace, nodes: int, device: torch.device) -> None:
-        self.sites = frozenset(site.name for site in space.sites)
-        self.states = {site.name: torch.zeros(nodes, site.coordinates, device=device) for site in space.sites}
-
-    def __call__(
-        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
-    ) -> Float[Tensor, "rows _ width"]:
-        if site in self.states:
-            for span in spans:
-                assert span.nodes is not None
-                self.states[site][span.nodes] = h[span.start : span.stop, 0].float()
-        return h

@@ -41,10 +41,9 @@ def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
         raise PivotalError(f"“{pair.prefix}” cannot be asked: {error}") from None
     to = _direction(live, asked.direction, seen)
     intervention = live.edited(asked.units)
-    last = (
-        len(live.model.encode(pair.prefix).ids) - 1
-    )  # the model may also read tokens that the two words share
-    trace, (before, after) = trace_with_next(live.model, intervention, pair, to, seen, last)
+    # The model may also read tokens that the two words share.
+    last = len(live.model.encode(pair.prefix).ids) - 1
+    trace, (before, after) = trace_with_next(live.model, intervention, pair, to, last)
     trace = replace(trace, cue=trace.cue if has_cue else None)
     return {
         "prefix": pair.prefix,
