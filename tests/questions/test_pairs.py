@@ -1,16 +1,101 @@
-"""Sets of pairs, and their splits."""
+"""Minimal pairs and sets of them, splits, and pairs that are made of a typed sentence."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.sentence import pair_of
+from pivotal.questions.words import divided
 
 LABELS = ("singular", "plural")
+
+
+def test_a_pair_is_normalised():
+    pair = MinimalPair("  The\tathlete \n now ", 1, ("runs ", " run"), lexemes=(("verb", "run"), ("a", "b")))
+    assert (pair.prefix, pair.words, pair.cue_word) == ("The athlete now", ("runs", "run"), "athlete")
+    assert pair.lexemes == (("a", "b"), ("verb", "run"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prefix": " \n "}, "prefix is empty"),
+        ({"cue": 3}, "from 0 to 2 into the words of 'The athlete now', not 3"),
+        ({"words": ("run", "run ")}, "two different words"),
+        ({"words": ("run", "run fast")}, "a word without spaces, but one is 'run fast'"),
+        ({"group": "a\x00b"}, r"U\+0000"),
+        ({"prefix": "The athlete \ud800"}, r"U\+D800"),
+        ({"lexemes": (("a", "b"), ("a", "c"))}, "different slots"),
+        ({"lexemes": (("a", ""),)}, "a lemma each"),
+        ({"counterfactuals": ("The athletes now", "The athletes")}, r"as many words as the prefix \(3\)"),
+        ({"counterfactuals": ("The athletes now",)}, "for each of its two labels"),
+    ],
+)
+def test_a_bad_pair_is_refused(changes, message):
+    good = {"prefix": "The athlete now", "cue": 1, "words": ("runs", "run")}
+    with pytest.raises(PivotalError, match=message):
+        MinimalPair(**{**good, **changes})
+
+
+def test_find_cue():
+    assert find_cue("The cat saw the dog", "cat") == 1
+    with pytest.raises(PivotalError, match=r"occurs 2 times in 'a b a'. Give its index instead: 0, 2"):
+        find_cue("a b a", "a")
+    with pytest.raises(PivotalError, match=r"no 'cats'. Did you mean 'cat'\?"):
+        find_cue("The cat saw", "cats")
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [("is", ("is",)), ("is|was|has", ("is", "was", "has")), ("|", ("|",)), ("a|", ("a|",))],
+)
+def test_the_words_of_an_entry(entry: str, words: tuple[str, ...]) -> None:
+    assert members(entry) == words
+
+
+def test_long_sets_are_shortened() -> None:
+    entries = ("is", "is|was", "is|was|has", "is|was|has|does")
+    assert [shown(entry) for entry in entries] == ["is", "is/was", "is/was/has", "is/was/…"]
+
+
+def test_lists_and_texts_are_the_same_pair() -> None:
+    text = MinimalPair("The doctor", 1, ("is|was", "are|were"))
+    listed = MinimalPair.parse("The doctor", "doctor", [["is", " was "], ["are", "were"]])
+    assert listed == text
+    assert text.word_sets == (("is", "was"), ("are", "were"))
+    assert MinimalPair("The doctor", 1, ("is", "are")).word_sets == (("is",), ("are",))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("is|was", "are|was"), "'was' occurs twice"),
+        (("is|is", "are"), "'is' occurs twice"),
+        (("is|was not", "are"), "without spaces, but one is 'was not'"),
+        ((["is", "a|b"], "are"), "cannot hold it, as 'a|b' does"),
+        ((["is", 3], "are"), "a word or a list of words"),
+        (([], "are"), "a word or a list of words"),
+    ],
+)
+def test_sets_that_are_none(words: tuple, message: str) -> None:
+    with pytest.raises(PivotalError, match=message) as refused:
+        MinimalPair("The doctor", 1, words)
+    assert refused.value.field == "words"
+
+
+def test_a_typed_sentence_ends_in_any_word_of_a_set() -> None:
+    known = PairSet("sets", LABELS, (MinimalPair("The doctor", 1, ("is|was", "are|were"), "singular"),))
+    pair, _ = pair_of("The doctor was", LABELS, lambda: known)
+    assert (pair.prefix, pair.words) == ("The doctor", ("is|was", "are|were"))
+    pair, _ = pair_of("The doctor has", LABELS, lambda: known, words=["has|does", "have|do"])
+    assert (pair.prefix, pair.words) == ("The doctor", ("has|does", "have|do"))
 
 
 def grid(subjects: int = 12, verbs: int = 10) -> PairSet:
@@ -136,9 +221,103 @@ def test_other_bad_requests_are_refused():
         grid().split(test=10, by="prefix")
     with pytest.raises(PivotalError, match=r"subject: 12, verb: 10.*450 test pairs"):
         grid().split(test=450, by="words")
-    with pytest.raises(
-        PivotalError, match=r"at least two lemmas in some slot; this set has subject: 1, verb: 1"
-    ):
+    with pytest.raises(PivotalError, match=r"at least two lemmas in some slot; .* subject: 1, verb: 1"):
         grid(1, 1).split(test=1, by="words")
     with pytest.raises(PivotalError, match="between 1 and 480"):
         grid().sample(481)
+
+
+KNOWN = PairSet(
+    "number",
+    LABELS,
+    (
+        MinimalPair("The doctor", 1, ("admires", "admire")),
+        MinimalPair("The doctors near the car", 1, ("admires", "admire")),
+        MinimalPair("The cars", 1, ("stops", "stop")),
+        MinimalPair("A very old house", 3, ("is", "are")),
+        MinimalPair("The house", 1, ("is", "are")),
+        MinimalPair("The house", 1, ("is", "were")),
+    ),
+)
+
+
+def nothing() -> PairSet:
+    raise AssertionError("all was said, so nothing had to be looked up")
+
+
+def ask(sentence: str, **said: Any) -> tuple[MinimalPair, bool]:
+    return pair_of(sentence, LABELS, lambda: KNOWN, **said)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said", "pair"),
+    [
+        ("The doctor near the cars admires", {}, MinimalPair("The doctor near the cars", 1, ("admires", "admire"))),
+        ("The  cars admire", {}, MinimalPair("The cars", 1, ("admires", "admire"))),
+        # This very prefix is known; its usual place would be another.
+        ("A very old house stop", {}, MinimalPair("A very old house", 3, ("stops", "stop"))),
+        # The house can be a cue as well, but none stands at 4.
+        ("The doctor near the house stop", {}, MinimalPair("The doctor near the house", 1, ("stops", "stop"))),
+        ("The cat near the doctor", {"words": ["sits", "sit"], "cue": "cat"},
+         MinimalPair("The cat near the doctor", 1, ("sits", "sit"))),
+        ("The cat near the cat sit", {"words": ["sits", " sit"], "cue": "4"},
+         MinimalPair("The cat near the cat", 4, ("sits", "sit"))),
+    ],
+)  # fmt: skip
+def test_a_sentence_becomes_a_pair(sentence: str, said: dict[str, Any], pair: MinimalPair) -> None:
+    assert ask(sentence, **said) == (pair, True)
+
+
+def test_what_is_given_is_not_looked_up() -> None:
+    pair, _ = pair_of("The cat sits", LABELS, nothing, words=["sits", "sit"], cue="1")
+    assert (pair.prefix, pair.cue) == ("The cat", 1)
+
+
+def test_without_a_cue_only_where_none_is_needed() -> None:
+    assert ask("Those cats stop", at_cue=False) == (MinimalPair("Those cats", 0, ("stops", "stop")), False)
+    with pytest.raises(PivotalError, match=r"no word of “Those cats” is a cue .*--cue: one of Those, cats"):
+        ask("Those cats stop")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said", "parts"),
+    [
+        ("The doctor of house stop", {}, "or more than one is"),
+        ("admires", {}, "some words and then the word asked about"),
+        ("", {}, "some words and then"),
+        ("The doctor admirs", {}, "'admirs' is not. Did you mean 'admire.*, that of “singular” first"),
+        ("The doctor xyz", {}, "such as admires, admire, stops, stop, is, are, but 'xyz' is not. Name two"),
+        ("The house is", {}, "in several pairs of number: is or are; is or were. Name two words"),
+        ("The cat sits", {"words": ["sits"]}, "--words is 'sits'"),
+        ("The cat sits", {"words": ["sits", "sits"], "cue": "1"}, "Two different words"),
+        ("The doctor admires", {"cue": "docter"}, "Did you mean 'doctor'"),
+        ("The doctor admires", {"cue": "²"}, "no '²'"),
+        ("the doctor the admires", {"cue": "the"}, "index instead: 0, 2"),
+    ],
+)
+def test_what_cannot_be_asked(sentence: str, said: dict[str, Any], parts: str) -> None:
+    with pytest.raises(PivotalError, match=parts):
+        ask(sentence, **said)
+
+
+TEXT = "ca n't does Dawn 's patients ' , . “ ” cannot it ma'am car"
+TOKENS = set(TEXT.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("can't", ("ca", "n't")),
+        ("doesn’t", ("does", "n't")),
+        ("Dawn's", ("Dawn", "'s")),
+        ("ma'am", ("ma'am",)),
+        ("car,", ("car", ",")),
+        ("Dawn's.", ("Dawn", "'s", ".")),
+        ("zebra", None),
+        ("car!", None),  # the mark is not known
+        (",", (",",)),
+        ("", None),
+    ],
+)
+def test_parts(word: str, parts: tuple[str, ...] | None) -> None:
+    assert divided(word, TOKENS.__contains__) == parts

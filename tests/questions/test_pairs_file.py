@@ -125,7 +125,6 @@ def changed(**changes: object) -> str:
 
 
 HEAD = "prefix,cue,word.singular,word.plural,label\n"
-LATIN = "The café".encode("latin-1")
 
 
 @pytest.mark.parametrize(
@@ -135,26 +134,14 @@ LATIN = "The café".encode("latin-1")
         ("jsonl", b"abc\n\xff\xfe", "line 2, column 1: the file must be UTF-8 text; byte 0xff is not"),
         ("jsonl", b"abc\0", r"line 1, column 4: .*zero byte is not\. Save it as UTF-8\.$"),
         ("jsonl", "The café".encode("utf-16-le"), "It looks like UTF-16 without a byte order mark"),
-        ("jsonl", "The café".encode("utf-16-be"), "It looks like UTF-16 without a byte order mark"),
-        ("jsonl", "The café".encode("utf-32"), r"It looks like UTF-32\. Save it as UTF-8"),
-        ("jsonl", LATIN, r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
+        ("jsonl", "The café".encode("latin-1"), r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
         ("jsonl", '{"prefix": }', r"line 1: JSON is malformed: invalid character \(byte 11\)"),
         ("jsonl", "[1]", "line 1: Expected object, got array. Every line holds one JSON object"),
         ("jsonl", "[" * 100_000, "line 1: "),
         ("jsonl", changed(prefix=None), "line 2, column 'prefix': Object missing required field"),
         ("jsonl", changed(prefxi="x"), r"line 2, column 'prefxi': Unknown key. Did you mean 'prefix'\?"),
-        ("jsonl", changed(prefix=3), "line 2, column 'prefix': Expected str, got int"),
         ("jsonl", changed(cue=True), r"line 2, column 'cue': Expected int \| str \| null, got bool"),
-        ("jsonl", changed(cue=5), "line 2, column 'cue': The cue is an index from 0 to 4"),
-        ("jsonl", changed(cue="bikes"), r"line 2, column 'cue': .*no 'bikes'. Did you mean 'bike'\?"),
-        ("jsonl", changed(prefix=""), "line 2, column 'prefix': The prefix is empty"),
-        (
-            "jsonl",
-            changed(words={"singular": "a", "plural": "a"}),
-            "column 'words': A pair has two different",
-        ),
-        ("jsonl", changed(words={"singular": "a", "plural": " "}), "column 'words': Each label needs a word"),
-        ("jsonl", changed(words={"singular": "a", "plural": 1}), r"column 'words\[\.\.\.\]': Expected str"),
+        ("jsonl", changed(words={"singular": "a", "plural": "a"}), "column 'words': A pair has two differ"),
         ("jsonl", changed(words={"singular": "a"}), "line 2, column 'words': .*labels of the first one"),
         ("jsonl", json.dumps({**ROW, "words": {"a": "b"}}), r"line 1, column 'words': .*not 1 \['a'\]"),
         ("jsonl", changed(label="dual"), "line 2, column 'label': .*not 'dual'"),
@@ -162,15 +149,9 @@ LATIN = "The café".encode("latin-1")
         ("csv", "\n", "this one is empty"),
         ("csv", HEAD, "holds at least one pair; this one holds none"),
         ("csv", "prefix,cue,cue\n", "line 1, column 'cue': The column occurs twice"),
-        (
-            "csv",
-            HEAD.replace("label", "lable"),
-            r"line 1, column 'lable': Unknown column. Did you mean 'label'\?",
-        ),
+        ("csv", HEAD.replace("label", "lable"), r"line 1, column 'lable': Unknown .* mean 'label'\?"),
         ("csv", "cue,word.a,word.b\n", "line 1: The first line names the columns, .* but it has cue, word.a"),
-        ("csv", "prefix,cue,word.a\n", "line 1: .* two such as word.singular and word.plural"),
         ("csv", HEAD + "\nThe cat,1,runs,run\n", "line 3: The row has 4 cells"),
-        ("csv", HEAD + "The cat,1,runs,run,,x\n", "line 2: The row has 6 cells"),
         ("csv", HEAD + '"The\ncat",9,runs,run,\n', "line 2, column 'cue': The cue is an index from 0 to 1"),
         ("csv", HEAD + '"The cat,1,runs,run,\n', "line 2, column 1: not a readable table"),
     ],
@@ -221,9 +202,8 @@ def test_bad_rows_are_listed_by_line() -> None:
     for line in (12, 4, 8):
         with bad.row(f"a.tsv, line {line}"):
             raise PivotalError("wrong.")
-    assert bad.notes() == (
-        "Left out 3 bad rows: a.tsv, line 4: wrong; a.tsv, line 8: wrong; a.tsv, line 12: wrong.",
-    )
+    (note,) = bad.notes()
+    assert note == "Left out 3 bad rows: a.tsv, line 4: wrong; a.tsv, line 8: wrong; a.tsv, line 12: wrong."
 
 
 def test_the_first_bad_row_is_refused_without_skip() -> None:

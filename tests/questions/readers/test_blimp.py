@@ -97,9 +97,8 @@ def row(**changes: object) -> dict[str, object]:
 
 
 def other(**changes: object) -> dict[str, object]:
-    return row(
-        one_prefix_prefix="The cat", one_prefix_word_good="sleeps", one_prefix_word_bad="sleep", **changes
-    )
+    words = {"one_prefix_word_good": "sleeps", "one_prefix_word_bad": "sleep"}
+    return row(one_prefix_prefix="The cat", **words, **changes)
 
 
 def write(path: Path, *rows: dict[str, object]) -> str:
@@ -113,9 +112,8 @@ def test_the_sentences_suffice(tmp_path: Path) -> None:
         {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", "UID": "bare"},
         {"sentence_good": "The cat sleeps.", "sentence_bad": "The cat sleep.", "UID": "bare"},
     ]
-    assert load_phenomenon(write(tmp_path / "a.jsonl", *bare)).pairs == tuple(
-        pair for pair in load_phenomenon(write(tmp_path / "b.jsonl", row(UID="bare"), other(UID="bare")))
-    )
+    whole = load_phenomenon(write(tmp_path / "b.jsonl", row(UID="bare"), other(UID="bare")))
+    assert load_phenomenon(write(tmp_path / "a.jsonl", *bare)).pairs == whole.pairs
 
 
 def test_rows_that_ask_for_the_other_form_are_counterfactuals(tmp_path: Path) -> None:
@@ -136,15 +134,8 @@ def test_continuations_of_several_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (
-            {"one_prefix_word_good": 3},
-            r"line 2: .* has the texts one_prefix_prefix, one_prefix_word_good, .* but one is missing",
-        ),
-        ({"one_prefix_prefix": ""}, "line 2: .* but one is missing"),
-        (
-            {"one_prefix_word_good": "sleep", "one_prefix_word_bad": "sleep well"},
-            "line 2: .*must differ in a word",
-        ),
+        ({"one_prefix_word_good": 3}, "line 2: .* has the texts one_prefix_prefix, .* but one is missing"),
+        ({"one_prefix_word_bad": "sleep well"}, "line 2: .*must differ in a word"),
         ({"one_prefix_method": False, "two_prefix_method": True}, "one word after two prefixes"),
         ({"one_prefix_method": False}, "compares whole sentences"),
     ],

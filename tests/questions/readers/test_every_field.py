@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import copy
 import gzip
 import json
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.attack.foreign import SAMPLES, written
+from tests.questions.spoiling import places, spoilt
 
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
@@ -87,36 +87,6 @@ def outcome(spec: str, skip_bad: bool) -> PairSet | str:
     return pairs
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all parts of some content."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in inner:
-        yield (*path, key)
-        yield from places(part, (*path, key))
-
-
-def spoilt(content: Any, path: tuple[Any, ...], wrong: Any) -> Any:
-    """The content with another value at the path."""
-    content = copy.deepcopy(content)
-    holder = content
-    for key in path[:-1]:
-        holder = holder[key]
-    holder[path[-1]] = wrong
-    return content
-
-
-def without(content: Any, path: tuple[Any, ...], name: str | None) -> Any:
-    """The content without a part, or with its key renamed."""
-    content = copy.deepcopy(content)
-    holder = content
-    for key in path[:-1]:
-        holder = holder[key]
-    value = holder.pop(path[-1])
-    if name is not None:
-        holder[name] = value
-    return content
-
-
 def versions(path: Path, step: int) -> Iterator[str]:
     """The text of a file with every field wrong in every way, missing, and under another name. With a step above 1 only
     a part of the wrong values, another one in each place."""
@@ -132,9 +102,9 @@ def versions(path: Path, step: int) -> Iterator[str]:
 
     for i, place in enumerate(places(content)):
         yield from (dumped(spoilt(content, place, wrong)) for wrong in WRONG[i % step :: step])
-        yield dumped(without(content, place, None))
+        yield dumped(spoilt(content, place))
         if isinstance(place[-1], str):
-            yield from (dumped(without(content, place, name)) for name in ("x", "", place[-1].upper()))
+            yield from (dumped(spoilt(content, place, name=name)) for name in ("x", "", place[-1].upper()))
 
 
 def table_versions(text: str, delimiter: str, step: int) -> Iterator[str]:

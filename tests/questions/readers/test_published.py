@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.paths import SHARED
@@ -51,6 +52,10 @@ def vig(folder: Path, templates: object = ("The {} sang because",), professions:
     return f"vig:{folder}"
 
 
+def listed(folder: Path, professions: object) -> str:
+    return vig(folder, professions=professions)
+
+
 def test_rows_of_lakretz_become_pairs(tmp_path: Path) -> None:
     lakretz(tmp_path, NOUNPP)
     (tmp_path / "notes.txt").write_text("not a task")
@@ -86,63 +91,32 @@ def test_files_of_vig_become_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("write", "content", "message"),
     [
-        ([], "there must be at least one pair, but there is none"),
-        (["The boy greets\tsingular\tcorrect"], "line 1: A row is a sentence"),
-        (["boy greets\tsingular\tcorrect\tid1"], "line 1: A row is a sentence"),
-        (["The boy greets\tsingle\tcorrect\tid1"], "line 1: .* begins with singular or plural"),
-        (["The boy greets\tsingular\tright\tid1"], "line 1: .* correct or wrong"),
-        (NOUNPP[:3], "line 3: .* 'id2' is on 0 correct and 1 wrong"),
-        ([NOUNPP[0], NOUNPP[1].replace("near", "by")], "line 2: .* differ in their last word only"),
-        (
-            [NOUNPP[0], NOUNPP[0].replace("correct", "wrong")],
-            "column 'words': A pair has two different words",
-        ),
+        (lakretz, [], "there must be at least one pair, but there is none"),
+        (lakretz, ["The boy greets\tsingular\tcorrect"], "line 1: A row is a sentence"),
+        (lakretz, ["The boy greets\tsingle\tcorrect\tid1"], "line 1: .* begins with singular or plural"),
+        (lakretz, ["The boy greets\tsingular\tright\tid1"], "line 1: .* correct or wrong"),
+        (lakretz, NOUNPP[:3], "line 3: .* 'id2' is on 0 correct and 1 wrong"),
+        (lakretz, [NOUNPP[0], NOUNPP[1].replace("near", "by")], "line 2: .* differ in their last word only"),
+        (lakretz, [NOUNPP[0], NOUNPP[0].replace("correct", "wrong")], "column 'words': A pair has two different"),
+        (gulordava, [HEADER.replace("len_context", "context"), *TAB], "line 1: .* there is no len_context"),
+        (gulordava, [HEADER, TAB[0]], "line 2: .* one correct and one wrong row .* here are 1 and 0"),
+        (gulordava, [HEADER, TAB[0].replace("sing", "dual")], "line 2: correct_number must be sing or plur"),
+        (gulordava, [HEADER, TAB[0].replace("\t3\t", "\t5\t")], "line 2: .*from 1 to 4, but it is '5'"),
+        (gulordava, [HEADER, "N_V\t0"], "line 2: class must be correct or wrong, not ''"),
+        (gulordava, [HEADER, TAB[0], TAB[1].replace("keep", "hold")], "line 3: .* the same prefix and number"),
+        (vig, "[\n}", r"templates\.json, line 2: the file must hold a JSON list of templates"),
+        (vig, ["The {} a", "The cook"], r"A template has \{\} once, .* 'The cook'"),
+        (vig, ["The {}'s"], r"A template has \{\} once, as its own word"),
+        (listed, ["cook"], r"professions\.json: the file must hold a JSON list of professions"),
+        (listed, [["cab_driver", 0.1]], "there must be at least one pair"),
+        (listed, "[" * 100_000, r"professions\.json.*: the file must hold"),
     ],
-)
-def test_bad_rows_of_lakretz(tmp_path: Path, rows: list[str], message: str) -> None:
+)  # fmt: skip
+def test_bad_files(tmp_path: Path, write: Any, content: object, message: str) -> None:
     with pytest.raises(PivotalError, match=message):
-        load_phenomenon(lakretz(tmp_path, rows))
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([HEADER.replace("len_context", "context"), *TAB], "line 1: .* there is no len_context"),
-        ([HEADER, TAB[0]], "line 2: A sentence has one correct and one wrong row .* here are 1 and 0"),
-        ([HEADER, *TAB, TAB[0]], "line 6: .* here are 2 and 1"),
-        ([HEADER, TAB[0].replace("sing", "dual")], "line 2: correct_number must be sing or plur, not 'dual'"),
-        ([HEADER, TAB[0].replace("\t3\t", "\t5\t")], "line 2: .*from 1 to 4, but it is '5'"),
-        ([HEADER, "N_V\t0"], "line 2: class must be correct or wrong, not ''"),
-        ([HEADER, TAB[0], TAB[1].replace("keep", "hold")], "line 3: .* the same prefix and number"),
-        (
-            [HEADER, TAB[0], TAB[1].replace("\tare\t", "\tis\t")],
-            "column 'words': A pair has two different words",
-        ),
-    ],
-)
-def test_bad_rows_of_gulordava(tmp_path: Path, rows: list[str], message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        load_phenomenon(gulordava(tmp_path, rows))
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"templates": "[\n}"}, r"templates\.json, line 2: the file must hold a JSON list of templates"),
-        ({"templates": {}}, r"templates\.json: the file must hold a JSON list of templates"),
-        ({"templates": ["The {} a", "The cook"]}, r"A template has \{\} once, .* 'The cook'"),
-        ({"templates": ["The {}'s"]}, r"A template has \{\} once, as its own word"),
-        ({"professions": ["cook"]}, r"professions\.json: the file must hold a JSON list of professions"),
-        ({"professions": [["cab_driver", 0.1]]}, "there must be at least one pair"),
-        ({"professions": [["co\0ok", 0.1]]}, r"cannot hold the character U\+0000"),
-        ({"professions": "[" * 100_000}, r"professions\.json.*: the file must hold"),
-    ],
-)
-def test_bad_files_of_vig(tmp_path: Path, files: dict[str, object], message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        load_phenomenon(vig(tmp_path, **files))
+        load_phenomenon(write(tmp_path, content))
 
 
 def test_bad_rows_can_be_left_out_but_not_all(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The bundled phenomena: each is sound, balanced, described truly, and known by a model."""
+"""The bundled phenomena: each is sound, balanced, described truly, and known by a model; golden figures of two."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.paths import ROOT
 
 from pivotal.questions.minimal_pair import members
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.templates.draw import pairs_of as expand
 from pivotal.questions.templates.draw import plan
@@ -60,11 +61,8 @@ def test_its_summary_shows_a_pair_that_it_can_make(name: str) -> None:
     assert (kind == "or") == (name in UNLABELLED)
     for template in reversed(file.templates):  # the longest come last and are the fewest to try
         if _may_make(template, prefix):
-            for pair in expand(
-                template,
-                file.labels,
-                plan(replace(template, sample=None), file.labels).draws(random.Random(0)),
-            ):
+            draws = plan(replace(template, sample=None), file.labels).draws(random.Random(0))
+            for pair in expand(template, file.labels, draws):
                 expected = file.labels.index(pair.label) if pair.label else 0
                 words = [members(entry) for entry in pair.words]
                 if pair.prefix == prefix and right in words[expected] and wrong in words[1 - expected]:
@@ -97,3 +95,53 @@ def test_the_page_shows_the_figures() -> None:
 
     page = (ROOT / "docs" / "phenomena.md").read_text(encoding="utf-8")
     assert page == phenomena_table.page(FIGURES), "make it again: python scripts/phenomena_table.py --page"
+
+
+AGREEMENT = FILES["number-agreement"]
+PAIRS = AGREEMENT.pairs()
+CONSTRUCTIONS = ("simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv")
+SIZES = dict(zip(CONSTRUCTIONS, (600, 1800, 1800, 1200, 1800, 2400, 2400), strict=True))
+
+
+def test_sizes_and_balance():
+    assert len(PAIRS) == 12_000 and PAIRS.groups == SIZES
+    subjects, verbs = (len(AGREEMENT.lexicon[name].entries) for name in ("subject", "verb"))
+    for group in SIZES:
+        pairs = [pair for pair in PAIRS if pair.group == group]
+        cells = Counter((pair.cue_word, pair.words, pair.label) for pair in pairs)
+        # Every subject form with every verb, equally often.
+        assert len(cells) == 2 * subjects * verbs and len(set(cells.values())) == 1
+
+
+def test_prefixes_are_shared_enough_for_a_tree_to_pay():
+    nodes, steps = set(), 0
+    for pair in PAIRS:
+        words = pair.prefix.split()
+        steps += len(words)
+        nodes |= {(pair.label, *words[: i + 1]) for i in range(len(words))}
+    assert steps == 53_400 and steps / len(nodes) >= 6.5
+
+
+def test_the_seed_decides():
+    assert PAIRS.fingerprint() == "e2332b0c180ce958"  # changes only with a deliberate change of the data
+    other = load_phenomenon("number-agreement", seed=1)
+    assert other.fingerprint() != PAIRS.fingerprint() and other.groups == PAIRS.groups
+    assert len(set(other)) == 12_000 and other.fingerprint() == "77b99b9b5d02485b"
+
+
+def test_a_split_by_words_is_useful():
+    train, test = PAIRS.split(test=1000, seed=0, by="words")
+    assert len(test) == 1000 and len(train) > 3000
+    assert set(test.groups) == set(train.groups) == set(PAIRS.groups)
+    for slot in ("subject", "verb", "attractor", "name"):
+        seen, unseen = ({dict(pair.lexemes).get(slot) for pair in part} - {None} for part in (train, test))
+        assert seen and unseen and not seen & unseen
+
+
+def test_the_cue_of_gender_bias_is_the_profession_and_no_pronoun_is_right():
+    pairs = load_phenomenon("gender-bias")
+    assert len(pairs) == 2873 and pairs.fingerprint() == "c684ef2b00714433"
+    assert all(pair.lexemes == (("profession", pair.cue_word),) and pair.label == "" for pair in pairs)
+    train, test = pairs.split(test=200, by="words")
+    assert len(test) == 200 and train.dropped < 17
+    assert not {pair.cue_word for pair in train} & {pair.cue_word for pair in test}

@@ -1,4 +1,4 @@
-"""Template files: what a good file makes, and that every slip is told in one sentence with its place."""
+"""Template files: what a good file makes, that every slip is told with its place, and the file to begin with."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from pivotal.errors import PivotalError
+from pivotal.files import asset
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.templates import write_new
 from pivotal.questions.templates.template_file import parse_template
+from pivotal.questions.words import read_words
 
 GOOD = """\
 labels: [singular, plural]
@@ -47,10 +50,8 @@ def test_a_file_makes_every_sentence_for_both_labels() -> None:
     pairs = made(GOOD)
     assert (pairs.name, pairs.labels, pairs.held_out) == ("toy", ("singular", "plural"), 10)
     first, second = pairs[:2]
-    assert (first.prefix, first.cue_word, first.words, first.label) == (
-        *("She saw this", "this", ("book", "books")),
-        "singular",
-    )
+    assert (first.prefix, first.cue_word, first.words) == ("She saw this", "this", ("book", "books"))
+    assert first.label == "singular"
     assert second.prefix == "She saw these" and second.label == "plural" and second.group == "plain"
     assert first.counterfactuals == second.counterfactuals == ("She saw this", "She saw these")
     assert first.lexemes == (("det", "this"), ("noun", "book"))
@@ -184,8 +185,6 @@ SLIPS = [
     ("labels:", "lables:", "line 1, column 1: there is no key 'lables' in a template file. Did you mean 'labels'?"),
     ("labels: [singular, plural]", "", "a template file needs the key 'labels'"),
     ("[singular, plural]", "[one, one]", "line 1, column 1: 'labels' are two different names"),
-    ("[singular, plural]", "[singular, none]", "line 1, column 20: a label is text without braces"),
-    ("[singular, plural]", "singular", "line 1, column 1: 'labels' is a list, not text"),
     ("[singular, plural]", "[singular, plurl]", "line 12, column 20: .* none for plurl. .* Did you mean 'plural'?"),
     ("test: 10", "test: 0", "line 2, column 1: 'test' is a whole number of at least 1, not '0'"),
     ("adj: [big, old]", "adj:", "line 5, column 3: 'adj' is a list, but it is empty"),
@@ -194,45 +193,28 @@ SLIPS = [
     ("adj: [big, old]", "adj: [big, {x: old}]", "line 5, column 14: all entries of a list have the same forms"),
     ("adj: [big, old]", "adj2: [big, old]", "line 5, column 3: the name of a list is lower-case letters"),
     ("kind: [paper, metal]", "kind: [paper]", "line 9, column 5: the forms of 'noun' are lists of equal length"),
-    ("kind: [paper, metal]", "any: [paper, metal]", "line 9, column 5: the name of a form is text without braces"),
-    ("plural: [books, cars]", "plural: [book, cars]", "line 12, column 5: A pair has two different words"),
     ("words: noun\n", "", "line 11, column 5: item 1 of 'templates' needs the key 'words'"),
     ("words: noun", "words: nuon", "line 10, column 1: 'words' is a list of the lexicon .* Did you mean 'noun'?"),
-    ("words: noun", "words: noun.plural", "line 10, column 1: .* 'noun.plural' names one form"),
     ("words: noun", "words: [is, are, be]", "line 10, column 1: 'words' has one item for each label, but it has 3"),
     ("words: noun", "words: {singular: is}", "line 10, column 1: 'words' has no entry for the label 'plural'"),
-    ("words: noun", "words: {singular: is, plurl: are}", "line 10, column 23: the keys of 'words' are the labels"),
-    ("words: noun", "words: {noun}", "line 10, column 9: the keys of 'words' are the labels, not 'noun'"),
-    ("words: noun", "words: [is not, are]", "line 12, column 5: Each label needs a word without spaces"),
     ("words: noun", "words: [is, is]", "line 12, column 5: A pair has two different words"),
-    ("{group: plain, prefix: \"She saw {det}\"}", "{group: plain}", "line 12, column 5: .* needs the key 'prefix'"),
     ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det\"", "line 12, column 20: .* a brace of 'She saw {det' has no partner"),
-    ("saw {det}\"", "saw {}\"", "line 12, column 20: a slot is the name of a list"),
     ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of the list 'det', not 'plurl'"),
     ("saw {det}\"", "saw {adj}\"", "line 12, column 5: the prefix must differ between the labels"),
     ("saw {det}\"", "saw {det} {det}\"", "line 12, column 5: item 1 of 'templates' needs the key 'cue'"),
     ("saw {det}\"", "saw {det} {det}\", cue: det", "the slot {det} is in the prefix twice. Give its index from 0"),
-    ("saw {det}\"", "saw {det}\", cue: {det}", "line 12, column 45: 'cue' is text, not a mapping. Put a text"),
-    ("saw {det}\"", "saw {det}\", cue: 9", "line 12, column 5: The cue is an index from 0 to 2"),
     ("saw {det}\"", "saw {det}\", cue: seen", "line 12, column 45: 'cue' is a slot or a word of the prefix"),
-    ("saw {det}\"", "saw {det}\", label: plurl", "line 12, column 45: 'label' is a label, or none"),
     ("saw {det}\"", "saw {det}\", label: none", "line 12, column 5: without a label, no slot can take its form"),
     ("saw {det}\"", "saw {det}\", where: noun.kind == x", "line 12, column 45: a condition has one = or one !="),
     ("saw {det}\"", "saw {det}\", where: noun.knd = x", "line 12, column 45: a condition names a feature of 'noun'"),
-    ("saw {det}\"", "saw {det}\", where: noun.kind = x", "line 12, column 45: no entry has noun.kind = x"),
-    ("saw {det}\"", "x {det}\", where: noun.kind = nuon.kind", "list of the lexicon, not 'nuon'. Did you mean 'noun'"),
     ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
     ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots, not 'nuon'"),
     ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "column 5: 'where' names slots .* not noun2"),
-    ("words: noun", "words: noun\nwhere: noun9.kind = paper", "line 11, column 1: no template has the slots"),
-    ("words: noun", "words: noun\nlexemes: [nuon]", "line 11, column 11: 'lexemes' names slots, not 'nuon'"),
     ("saw {det}\"", "saw {det}\", counterfactual: {det: other}", "column 62: 'det' is a list, not text."),
-    ("saw {det}\"", "saw {det}\", counterfactual: {dat: [a, b]}", "line 12, column 62: 'counterfactual' names"),
     ("sample: 12", "sample: 1", "line 13, column 5: 'sample' is at least 2 here"),
     ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once .* from the template in line 12"),
-    ("plural: these}", "plural: this}", "line 12, column 5: the prefix must differ between the labels, but"),
     ("{singular: that, plural: those}", "{singular: these, plural: those}", "singular here and plural"),
     (GOOD, "- a", "toy.yaml: a template file is a mapping .* but this is none"),
     ("adj: [big, old]", "adj: [big, old", "line 6, column 7: .* put texts with braces or colons in quotes"),
@@ -283,3 +265,35 @@ templates:
         assert len(counts) == 300 and max(counts.values()) - min(counts.values()) <= 2
     with pytest.raises(PivotalError, match=r"the slots x1, x2, x3 constrain each other"):
         made(text.replace("{x} {y} {z}", "{x1} {x2} {x3}"))
+
+
+def test_the_new_file_works_and_has_a_known_vocabulary(tmp_path: Path) -> None:
+    path = write_new(tmp_path / "mine")
+    assert path == tmp_path / "mine.yaml"
+    pairs = load_phenomenon(path)
+    assert pairs.name == "mine" and len(pairs) > 100 and len(pairs.groups) == 2
+    known = set(read_words(asset("models", "wiki-lstm", "vocab.txt")))
+    assert {word for pair in pairs for word in (*pair.prefix.split(), *pair.words)} <= known
+
+
+def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path: Path) -> None:
+    path = write_new(tmp_path / "folder" / "mine.yml", like="reflexive-gender")
+    assert path.name == "mine.yml" and load_phenomenon(path).name == "mine"
+    assert load_phenomenon(path).pairs == load_phenomenon("reflexive-gender").pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "said"),
+    [
+        ("reflexive-gender", None, "not that of a bundled phenomenon, but it is 'reflexive-gender'"),
+        ("two words", None, "letters, digits, .*'two words'"),
+        ("mine", "reflexive-gendr", "'reflexive-gendr' is none. Did you mean 'reflexive-gender'?"),
+        ("taken", None, "exists already, and nothing was written"),
+    ],
+)
+def test_what_cannot_be_written_is_explained(tmp_path: Path, name: str, like: str | None, said: str) -> None:
+    (tmp_path / "taken.yaml").write_text("mine")
+    with pytest.raises(PivotalError, match=said.replace("?", r"\?")):
+        write_new(tmp_path / name, like)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.yaml"]
+    assert (tmp_path / "taken.yaml").read_text() == "mine"

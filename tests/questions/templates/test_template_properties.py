@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.questions.spoiling import places, spoilt
 
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
@@ -59,27 +58,6 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all parts of the content."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in inner:
-        yield (*path, key)
-        yield from places(part, (*path, key))
-
-
-def changed(path: tuple[Any, ...], value: Any, *, rename: bool = False) -> str:
-    """The file with another value at the path; or with its last key renamed to the value."""
-    content = copy.deepcopy(CONTENT)
-    holder: Any = content
-    for key in path[:-1]:
-        holder = holder[key]
-    if rename:
-        holder[value] = holder.pop(path[-1])
-    else:
-        holder[path[-1]] = value
-    return json.dumps(content)  # which is YAML
-
-
 def outcome(text: str) -> PairSet | str:
     """The pairs, or the sentence that says what is wrong. Anything else fails the test."""
     try:
@@ -102,7 +80,7 @@ def test_the_whole_content_is_good() -> None:
 def test_every_value_wrong_in_every_way_is_told_or_works(step: int) -> None:
     """With the step 1 every value in every place; otherwise a part of the values, another one in each place."""
     told = Counter(
-        isinstance(outcome(changed(path, wrong)), str)
+        isinstance(outcome(json.dumps(spoilt(CONTENT, path, wrong))), str)
         for i, path in enumerate(places(CONTENT))
         for wrong in WRONG[i % step :: step]
     )
@@ -113,7 +91,7 @@ def test_every_key_renamed_or_missing_is_told_or_works() -> None:
     for path in places(CONTENT):
         if isinstance(path[-1], str):
             for name in ("x", "", "any", "noun", "a", "noun.x", "{"):
-                outcome(changed(path, name, rename=True))
+                outcome(json.dumps(spoilt(CONTENT, path, name=name)))
 
 
 TEXT = yaml.safe_dump(CONTENT, sort_keys=False)

@@ -1,0 +1,389 @@
+"""Tables, plain sentences, prompts of circuit papers and suites of SyntaxGym: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import BadRows
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import READERS, ReadOptions
+from pivotal.questions.readers.choices import Choice, assemble, between_sentences
+
+
+def read(tmp_path: Path, name: str, text: str | bytes, reader: str = "", **how: object) -> PairSet:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_phenomenon(f"{reader}:{path}" if reader else path, ReadOptions(**how))  # type: ignore[arg-type]
+
+
+TABS = "The cat sleeps .\tThe cat sleep .\nThe cats sleep .\tThe cats sleeps .\n"
+
+ROWS = [("The cat", "is", "are"), ("The cats", "are", "is"), ("The old cat", "was", "were")]
+
+ANSWERS = {"clean_answer": " has", "patch_answer": " have"}
+PROMPTS = [
+    {"clean_prefix": f"The {one}", "patch_prefix": f"The {many}", **ANSWERS}
+    for one, many in (("girl", "girls"), ("old man", "old men"))
+]
+
+
+def condition(name: str, subject: str, verb: str) -> dict[str, object]:
+    texts = ("The", subject, "near the car", verb, "here")
+    regions = [{"region_number": i, "content": text} for i, text in enumerate(texts, start=1)]
+    return {"condition_name": name, "regions": regions}
+
+
+CONDITIONS = (
+    *(("good_sing", "cat", "sleeps"), ("bad_sing", "cat", "sleep")),
+    *(("good_plur", "cats", "sleep"), ("bad_plur", "cats", "sleeps")),
+)
+SUITE = {
+    "meta": {"name": "agreement"},
+    "predictions": [
+        {"type": "formula", "formula": "(4;%bad_sing%) > (4;%good_sing%) & (4;%good_plur%) < (4;%bad_plur%)"}
+    ],
+    "items": [{"item_number": 1, "conditions": [condition(*one) for one in CONDITIONS]}],
+}
+NATIVE = json.dumps({"prefix": "The café", "cue": 1, "words": {"a": "is", "b": "are"}}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "found"),
+    [
+        ("The cats sleep well", "The cats sleeps well", ("The cats", "sleep", "sleeps")),
+        ("He saw  himself.", "He saw herself.", ("He saw", "himself", "herself")),
+        ("Is it a cat?", "Is it a cats?", ("Is it a", "cat", "cats")),
+        ("a .", "a ,", ("a", ".", ",")),
+    ],
+)
+def test_the_difference_of_sentences(good: str, bad: str, found: tuple[str, str, str]) -> None:
+    assert between_sentences(good, bad) == found
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("The cat sleeps", "The cat sleeps"),
+        ("The cat", "A cat"),
+        ("The cat sleeps", "The cat"),
+        ("The cat sleeps here", "The cat sleep there"),
+        ("The cat sleeps", "The cat has slept"),
+    ],
+)
+def test_differences_that_are_no_question(good: str, bad: str) -> None:
+    with pytest.raises(PivotalError, match="begin alike and differ in one word, but they are"):
+        between_sentences(good, bad)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "good"),
+    [
+        ([("No one", "ever", "often"), ("Some", "often", "ever")], ("ever", "often"), ("ever", "often")),
+        ([("He", "is", "are"), ("We", "were", "is")], ("is", "were"), ("is", "were")),
+        ([("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x")], ("good", "bad"), ("good",) * 3),  # no two sides
+        ([("a", "really", "ever"), ("b", "often", "ever")], ("good", "bad"), ("good",) * 2),  # one way
+        ([("The cat", "runs", "run"), ("Cats", "eat", "eats")], ("good", "bad"), ("good",) * 2),  # not connected
+    ],
+)  # fmt: skip
+def test_labels_are_the_words_or_good_and_bad(
+    rows: list[tuple[str, str, str]], labels: tuple[str, str], good: tuple[str, ...]
+) -> None:
+    pairs = assemble("some", [Choice("here", *row) for row in rows], BadRows(skip=False))
+    assert pairs.labels == labels and tuple(pair.label for pair in pairs) == good
+    assert ("a column label can state" in pairs.notes[0]) == (labels == ("good", "bad"))
+
+
+@pytest.mark.parametrize(("cue", "found"), [("cat", True), ("1", True), ("near", False), ("2", False)])
+def test_a_row_with_a_cue_has_a_counterfactual_if_a_row_differs_there(
+    cue: str, found: bool, tmp_path: Path
+) -> None:
+    text = f"prefix,cue,good,bad\nThe cat near it,{cue},is,are\nThe cats near it,cats,are,is\n"
+    first, second = read(tmp_path, "a.csv", text, "table")
+    both = ("The cat near it", "The cats near it")
+    assert (first.counterfactuals, second.counterfactuals) == (both if found else ("", ""), both)
+
+
+def test_the_cue_is_where_the_prefixes_of_two_rows_differ(tmp_path: Path) -> None:
+    text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\nThe old king near us,is,are\n"
+    pairs = read(tmp_path, "a.csv", text, "table")
+    assert [pair.cue for pair in pairs] == [1, 1, None]
+    assert any(note.startswith("The cue of 2 pairs is the word that differs") for note in pairs.notes)
+    assert any(note.startswith("1 of 3 pairs have no cue") and "column cue" in note for note in pairs.notes)
+
+
+def test_a_contradicting_row_is_no_counterfactual(tmp_path: Path) -> None:
+    """A prefix is not its own counterfactual. `check` reports that the labels contradict each other."""
+    pairs = read(tmp_path, "a.csv", "prefix,good,bad\nThe cat,is,are\nThe cat,are,is\n", "table")
+    assert len(pairs) == 2 and {pair.counterfactuals for pair in pairs} == {("", "")}
+
+
+def test_one_of_several_similar_rows_is_no_counterfactual(tmp_path: Path) -> None:
+    text = "prefix,good,bad\nThe cat,is,are\nThe dogs,are,is\nThe men,are,is\n"
+    pairs = read(tmp_path, "a.csv", text, "table")
+    others = [("", ""), ("The cat", "The dogs"), ("The cat", "The men")]
+    assert [pair.counterfactuals for pair in pairs] == others
+
+
+def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
+    text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
+    commas = read(tmp_path, "a.csv", text, "table")
+    assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
+    assert read(tmp_path, "tabs.csv", text.replace(",", "\t"), "table").pairs == commas.pairs
+    assert read(tmp_path, "commas.tsv", text, "table").pairs == commas.pairs
+    native = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\n"
+    assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
+
+
+@pytest.mark.parametrize(
+    ("sound", "damaged"),
+    [(b"The girl", b"The \xff\xfe\xfd\xfc"), ((8).to_bytes(4, "little"), (2**30).to_bytes(4, "little"))],
+    ids=["text that is not UTF-8", "lengths that lead outside"],
+)
+def test_damaged_arrow_tables(tmp_path: Path, sound: bytes, damaged: bytes) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.arrow"
+    table = arrow.table({"prefix": ["The girl"], "good": ["has"], "bad": ["have"]})
+    with arrow.OSFile(str(path), "wb") as sink, arrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    data = path.read_bytes()
+    body = data.rindex(b"The girl") - 64  # the offsets of the text come before the text
+    path.write_bytes(data[:body] + data[body:].replace(sound, damaged))
+    with pytest.raises(PivotalError, match=r"a\.arrow: not a readable \.arrow file"):
+        load_phenomenon(f"table:{path}")
+
+
+def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\]"):
+        read(tmp_path, "a.parquet", b"PAR1", "table")
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    pairs = PairSet("mine", ("a", "b"), (MinimalPair("The café", None, ("is", "are")),))
+    for suffix in (".jsonl.gz", ".csv.gz"):
+        pairs.save(tmp_path / f"mine{suffix}")
+        assert (tmp_path / f"mine{suffix}").read_bytes()[:2] == b"\x1f\x8b"
+        assert load_phenomenon(tmp_path / f"mine{suffix}") == pairs
+    (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(NATIVE.encode())[:20])
+    with pytest.raises(PivotalError, match="not a readable gzip file"):
+        load_phenomenon(tmp_path / "bad.jsonl.gz")
+    (tmp_path / "odd.jsonl").write_bytes(codecs.BOM_UTF16_LE + b"abc")
+    with pytest.raises(PivotalError, match="begins as UTF-16"):
+        load_phenomenon(tmp_path / "odd.jsonl")
+
+
+CSV = "id,right sentence,wrong sentence,kind\n1,The cat sleeps.,The cat sleep.,x\n"
+CSV += "2,The cats sleep.,The cats sleeps.,y\n"
+KEYED = [dict(zip(("prefix", "good", "bad"), row, strict=True)) for row in ROWS]
+
+
+def test_a_table_with_a_map_of_columns(tmp_path: Path) -> None:
+    columns = "good=right sentence, bad=wrong sentence, group=kind"
+    pairs = read(tmp_path, "a.csv", CSV, "table", columns=columns)
+    assert pairs.labels == ("sleeps", "sleep") and pairs.groups == {"x": 1, "y": 1}
+    assert pairs.notes[0] == "Columns: good=right sentence, bad=wrong sentence, group=kind."
+    assert read(tmp_path, "a.csv", CSV, columns=columns) == pairs, "a map makes any table one"
+    assert read(tmp_path, "a.tsv", CSV.replace(",", "\t"), "table", columns=columns).pairs == pairs.pairs
+
+
+def test_usual_names_need_no_map(tmp_path: Path) -> None:
+    text = "Prefix,Good,Bad,cue,label\nThe cat,is,are,cat,sg\nThe cats,are,is,1,pl\n"
+    pairs = read(tmp_path, "a.csv", text, "table")
+    assert pairs.labels == ("sg", "pl") and [pair.cue for pair in pairs] == [1, 1]
+    assert "Columns: prefix=Prefix, good=Good, bad=Bad, cue=cue, label=label." in pairs.notes
+    lines = read(tmp_path, "b.jsonl", "\n".join(map(json.dumps, KEYED)), "table")
+    assert len(lines) == 3
+    for name, content in (("c.json", json.dumps(KEYED)), ("d.json", json.dumps({"data": KEYED}, indent=1))):
+        assert read(tmp_path, name, content, "table").pairs == lines.pairs
+    assert read(tmp_path, "e.json", "\n".join(map(json.dumps, KEYED)), "table").pairs == lines.pairs
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("", r"no column is known for good and bad among id, right sentence.*--columns prefix=COLUMN,good="),
+        ("good=rihgt sentence,bad=kind", "no column 'rihgt sentence' .* Did you mean 'right sentence'"),
+        ("good=id,bad=kind,good=kind", "each of prefix, good, .* once, but 'good=kind' is not"),
+        ("goood=kind", r"'goood=kind' is not of this form. Did you mean 'good'\?"),
+        ("good", "'good' is not of this form"),
+    ],
+)
+def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, "a.csv", CSV, "table", columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (",is,are,sg", "line 4, column 'Satz': The cell is empty.*--skip-bad"),
+        ("The dogs,are old,is young,pl", "line 4: .*differ in one word, but they are “The dogs are old”"),
+        ("The fox,is,are,", "line 4, column 'n': Every row has one of two labels, here sg and pl, but"),
+        ("The fox,is,are,third", "line 4, column 'n': .* but this one has 'third'. Correct it. --skip-bad"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_bad_row_is_told_or_left_out(row: str, message: str, suffix: str, tmp_path: Path) -> None:
+    lines = ["The cat,is old.,are old.,sg", "The cats,are old,is old,pl", row]
+    table = [line.split(",") for line in ("Satz,right,wrong,n", *lines)]
+    text = "\n".join(map(",".join, table))
+    if suffix == "jsonl":
+        text = "\n" + "\n".join(json.dumps(dict(zip(table[0], cells, strict=True))) for cells in table[1:])
+    columns = "prefix=Satz,good=right,bad=wrong,label=n"
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, f"a.{suffix}", text, "table", columns=columns)
+    pairs = read(tmp_path, f"a.{suffix}", text, "table", columns=columns, skip_bad=True)
+    assert len(pairs) == 2 and pairs.labels == ("sg", "pl") and pairs[0].words == ("is", "are")
+    assert pairs.notes[-1].startswith("Left out 1 bad row: ") and "--skip-bad" not in pairs.notes[-1]
+
+
+def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
+    text = "context,good,bad\nSo,the cat is,the cat are\n,The cats are,The cats is\n"
+    assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
+
+
+def test_the_other_prefix_is_another_one(tmp_path: Path) -> None:
+    """A prefix is not its own counterfactual."""
+    text = "prefix,good,bad,other\nThe cat,is,are,The cat\nThe cats,are,is,The cat\n"
+    with pytest.raises(PivotalError, match=r"line 2: .* must differ from the prefix, but both are “The cat”"):
+        read(tmp_path, "a.csv", text, "table")
+
+
+def test_parquet_and_folders(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({key: [row[key] for row in KEYED] for key in KEYED[0]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    pairs = load_phenomenon(f"table:{tmp_path / 'a.parquet'}")
+    assert len(pairs) == 3
+    folder = tmp_path / "set" / "train"
+    folder.mkdir(parents=True)
+    file = folder / "data-00000.arrow"
+    with arrow.OSFile(str(file), "wb") as sink, arrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    (folder / "dataset_info.json").write_text("{}")
+    assert load_phenomenon(f"table:{tmp_path / 'set'}").pairs == pairs.pairs
+    file.write_bytes(b"junk")
+    with pytest.raises(PivotalError, match=r"not a readable .arrow file"):
+        load_phenomenon(f"table:{tmp_path / 'set'}")
+    file.unlink()
+    with pytest.raises(PivotalError, match=r"a table must have at least one row"):
+        load_phenomenon(f"table:{tmp_path / 'set'}")
+
+
+def test_sentences(tmp_path: Path) -> None:
+    pairs = read(tmp_path, "a.txt", TABS, "sentences")
+    assert pairs.labels == ("sleeps", "sleep") and pairs.name == "a"
+    first, second = pairs
+    assert (first.prefix, first.words, first.label) == ("The cat", ("sleeps", "sleep"), "sleeps")
+    assert (first.cue, first.counterfactuals) == (1, ("The cat", "The cats"))
+    assert (second.prefix, second.label) == ("The cats", "sleep")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("The cat sleeps  The cat sleep", "line 2: .* has 0 tabs or an empty side"),
+        ("a b\ta c\td", "line 2: .* has 2 tabs"),
+        ("The cat sleeps\t", "line 2: .* an empty side"),
+        ("The cat sleeps here\tThe cat sleep there", "line 2: .*differ in one word"),
+    ],
+)
+def test_bad_lines_are_told_or_left_out(line: str, message: str, tmp_path: Path) -> None:
+    text = TABS.replace("\n", f"\n{line}\n", 1)
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, "a.txt", text, "sentences")
+    pairs = read(tmp_path, "a.txt", text, "sentences", skip_bad=True)
+    assert len(pairs) == 2 and re.match("Left out 1 bad row:.*line 2", pairs.notes[-1])
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_prompts_and_answers(lines: bool, tmp_path: Path) -> None:
+    text = "\n".join(map(json.dumps, PROMPTS)) if lines else json.dumps(PROMPTS)
+    pairs = read(tmp_path, "a.json", text, "circuits")
+    assert pairs.labels == ("has", "have") and len(pairs) == 4
+    first, second = pairs[:2]
+    assert (first.prefix, first.words, first.cue) == ("The girl", ("has", "have"), 1)
+    assert first.counterfactuals == second.counterfactuals == ("The girl", "The girls")
+    assert (second.prefix, second.label) == ("The girls", "have")
+    assert "the word that differs from the other prefix" in " ".join(pairs.notes)
+
+
+def test_prompts_with_sets_of_answers(tmp_path: Path) -> None:
+    texts = {"clean": "The war lasted from 1732 to 17", "corrupt": "The war lasted from 1701 to 17"}
+    answers = {"answers": ["33", "34"], "wrong_answers": ["02", "03"]}
+    content = json.dumps({"prompts": [texts | answers]})
+    first, second = read(tmp_path, "a.json", content, "circuits")
+    assert set(first.words) == {"33|34", "02|03"} and (first.cue_word, second.cue_word) == ("1732", "1701")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clean_prefix": 3}, "entry 1: clean_prefix and patch_prefix must be texts, not 3"),
+        ({"clean_answer": [3]}, "entry 1, column 'clean_answer': Must be a text or a list"),
+        ({"clean_answer": ""}, "entry 1, column 'clean_answer': Must be a text"),
+        ({"clean_answer": " have"}, "two different words"),
+    ],
+)
+def test_bad_prompts(change: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, "a.json", json.dumps([{**PROMPTS[0], **change}, PROMPTS[1]]), "circuits")
+
+
+def test_a_suite_of_syntaxgym_has_the_labels_of_its_conditions(tmp_path: Path) -> None:
+    pairs = read(tmp_path, "a.json", json.dumps(SUITE), "syntaxgym")
+    assert (pairs.name, pairs.labels) == ("agreement", ("good_sing", "good_plur"))
+    first, second = pairs
+    assert (first.prefix, first.cue_word, first.words) == ("The cat near the car", "cat", ("sleeps", "sleep"))
+    assert first.counterfactuals == ("The cat near the car", "The cats near the car")
+    assert second.label == "good_plur" and second.words == first.words
+
+
+def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
+    two = {**SUITE, "predictions": [{"formula": "(4;%good_sing%) < (4;%good_plur%)"}]}
+    with pytest.raises(PivotalError, match="one word after two prefixes"):
+        read(tmp_path, "a.json", json.dumps(two), "syntaxgym")
+    both = {**SUITE, "predictions": [*SUITE["predictions"], *two["predictions"]]}
+    assert "Left out 1 of 3 comparisons" in read(tmp_path, "a.json", json.dumps(both), "syntaxgym").notes[0]
+    for change, message in (
+        ({"predictions": []}, "but there is none"),
+        ({"items": 3}, r"a test suite is .* \(Expected array, got int - at \$.items\)"),
+        ({"predictions": [{"formula": "(*;%a%) < (*;%b%)"}]}, "but there is none"),
+        ({"predictions": [{"formula": "(9;%a%) < (9;%b%)"}]}, "has every condition once, but 'a' 0 times"),
+    ):
+        with pytest.raises(PivotalError, match=message):
+            read(tmp_path, "a.json", json.dumps({**SUITE, **change}), "syntaxgym")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", json.dumps(SUITE)),
+        ("a.jsonl", json.dumps(PROMPTS[0])),
+        ("a.jsonl", '{"words": {"a": "b", "c": "d"}}'),
+        ("a.csv", "Satz,falsch\nThe cat is,The cat are\n"),
+        ("a.csv", "prefix,cue\nThe cat,cat\n"),
+        ("a.txt", TABS),
+    ],
+)
+def test_a_file_that_is_named_without_its_reader(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match="write its reader before the path, such as blimp:PATH"):
+        read(tmp_path, name, text)
+    with pytest.raises(PivotalError, match="has no 'dog'") as refused:
+        read(tmp_path, "b.csv", "prefix,cue,word.a,word.b\nThe cat,dog,is,are\n")
+    assert "table:" not in str(refused.value)
+
+
+def test_every_reader_says_how_it_is_named() -> None:
+    for known, cls in READERS.items():
+        assert cls.summary and "\n" not in cls.summary and f"{known}:" in cls.summary
