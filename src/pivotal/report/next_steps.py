@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pivotal.records.evidence import Check, UnitRange
@@ -16,12 +17,15 @@ _HARDLY, _MOSTLY = 0.1, 0.5
 _AT_END = 0.01
 """A value that is closer to an end of its natural range, as a part of the range, lies at the end."""
 
+_MISSING = Check(name="", passed=None, found="")
+"""In place of a check that a damaged summary does not have."""
+
 
 def next_steps(summary: Summary) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
-    checks = {check.name: check for check in summary.verdict.checks}
+    checks = defaultdict(lambda: _MISSING, {check.name: check for check in summary.verdict.checks})
     asking = list(_question(checks))  # as long as the question cannot be asked, nothing else matters
     return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
 
