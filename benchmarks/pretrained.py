@@ -119,7 +119,7 @@ class Bench:
         if train.model.device.type == "cuda":
             torch.cuda.synchronize()
         seconds = time.perf_counter() - started
-        flipped, kl, _ = score_many(found.interventions, test)
+        flipped, kl = score_many(found.interventions, test)
         accuracy, best = flipped.mean(1), found.best_run
         chosen = found.best
         return {

@@ -89,7 +89,7 @@ def main() -> None:
             started, before = time.monotonic(), train.work.nodes
             found = search.solve(train, runs=asked.runs, seed=asked.seed)
             seconds, nodes = time.monotonic() - started, train.work.nodes - before
-            flips, kl, _ = score_many(found.interventions, test)
+            flips, kl = score_many(found.interventions, test)
             for run, intervention in enumerate(found.interventions):
                 row = {
                     "model": model.name,

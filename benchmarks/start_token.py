@@ -17,6 +17,7 @@ from pathlib import Path
 from pivotal.evidence.side_effects import effect_on, text_cost
 from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
+from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
@@ -31,7 +32,8 @@ def effects(
     cost = text_cost(intervention, model)
     assert cost is not None
     asked = as_read(question, model, question.load_pairs())
-    flipped = effect_on(intervention, model, asked, most=pairs).flipped
+    examples = Examples.of(model, asked.at_most(pairs), intervention.steps)
+    flipped = effect_on(intervention, model, examples).flipped
     assert flipped is not None
     return f"{cost.ratio:.2f}", f"{flipped.value:.1%}"
 

@@ -130,7 +130,7 @@ def ranked(name: str, train: Problem, test: Problem, seeds: int, _: int) -> Iter
 
 def scored(found: Sequence[pv.Intervention], test: Problem) -> list[dict[str, Any]]:
     """Flips, units and KL on held-out pairs."""
-    flips, kl, _ = score_many(found, test)
+    flips, kl = score_many(found, test)
     return [
         {"flips": round(float(f.mean()), 4), "units": len(one), "kl": round(float(k), 4)}
         for one, f, k in zip(found, flips, kl, strict=True)

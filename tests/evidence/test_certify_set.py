@@ -10,7 +10,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify, clustered_error
-from pivotal.evidence.examination import score_masks
+from pivotal.evidence.examination import flips_of
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -178,11 +178,11 @@ def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(
     low, high = problem.natural_range()
     outside = []
 
-    def watched(mask: Any, values: Any, *rest: Any, **how: Any) -> Any:
+    def watched(mask: Any, values: Any, *rest: Any) -> Any:
         outside.append(bool((((values < low - 1e-5) | (values > high + 1e-5)) & (mask > 0)).any()))
-        return score_masks(mask, values, *rest, **how)
+        return flips_of(mask, values, *rest)
 
-    monkeypatch.setattr("pivotal.evidence.certify.score_masks", watched)
+    monkeypatch.setattr("pivotal.evidence.certify.flips_of", watched)
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
     assert len(outside) > 3 and sum(outside) <= 1, "at most the set whose ranges are lifted"
     assert made.reach is not None and made.reach.lifted.units == made.found.units

@@ -12,7 +12,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate, matched_sets, random_control
-from pivotal.evidence.examination import Examination, score_many, score_masks
+from pivotal.evidence.examination import Examination, flips_of, score_many
 from pivotal.evidence.intervals import share_of
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
@@ -39,7 +39,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     assert 0 < scores.kl < scores.kl_after_edit
     assert [(one.unit, one.number) for one in scores.drop_one] == [(str(u), u.number) for u in found.units]
     for i, one in enumerate(scores.drop_one):
-        flipped, kl, _ = score_many([found.without(i)], problem)
+        flipped, kl = score_many([found.without(i)], problem)
         assert one.flip_accuracy == pytest.approx(flipped.mean()) and one.kl == pytest.approx(kl[0])
         assert 0.5 < one.flip_accuracy < 0.8  # a class of three is lost
     assert evaluate(found.without(0).without(0), problem).drop_one == ()
@@ -181,11 +181,12 @@ def test_random_sets_have_as_many_units_in_each_site() -> None:
 def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     mask = (torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(0)) < 0.2).float()
     values = torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
-    whole = score_masks(mask, values, problem)
+    many = interventions_of(problem, mask.bool(), values)
+    flips, (_, kl) = flips_of(mask, values, problem), score_many(many, problem)
     monkeypatch.setattr("pivotal.problem.batch._ROWS", 1)
     assert problem.runs_at_once() == 1
-    for at_once, one_by_one in zip(whole, score_masks(mask, values, problem), strict=True):
-        assert np.allclose(at_once, one_by_one, atol=1e-5)
+    assert (flips_of(mask, values, problem) == flips).all()
+    assert np.allclose(score_many(many, problem)[1], kl, atol=1e-5)
 
 
 def test_another_model_is_refused_unless_any_is_allowed(found: Intervention) -> None:

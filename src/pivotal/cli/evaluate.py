@@ -259,7 +259,6 @@ def _score(
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
-    from pivotal.records.summary import Rejections
 
     problem = problem_of(question, lm, pairs)
     # The model was checked when it was loaded.
@@ -268,7 +267,7 @@ def _score(
         "model": lm.name,
         "phenomenon": pairs.name,
         "pairs": {"which": which, "asked": len(problem)},
-        "rejected": Rejections(total=problem.rejected.total, reasons=dict(problem.rejected.reasons)),
+        "rejected": problem.rejected.record(),
         **scores_row(scores),
         "clean_accuracy": scores.clean_accuracy,
     }

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
-from pivotal.evidence.side_effects import effect_on, prepared
+from pivotal.evidence.side_effects import effect_on
 from pivotal.models import LanguageModel
+from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -36,7 +37,7 @@ def score_transfer(
         known = {label: to for label, to in labels.items() if label in part.pairs.labels}
         pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
         try:
-            asked = prepared(lm, as_read(question, lm, pairs), intervention.steps, most=len(pairs))
+            asked = Examples.of(lm, as_read(question, lm, pairs), intervention.steps)
             effect = effect_on(intervention, lm, asked)
         except PivotalError as error:
             return TransferRow(question=part.name, reason=str(error))

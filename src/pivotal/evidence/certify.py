@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.evidence.evaluation import check_question
-from pivotal.evidence.examination import costs_of, score_masks
+from pivotal.evidence.examination import costs_of, flips_of
 from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.edits import dense, spread
 from pivotal.problem.objective import TOLERANCE, Terms
@@ -236,10 +236,10 @@ class _Certifier:
     @torch.no_grad()
     def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
         on = mask.float()
-        flipped = score_masks(on, values, self.judges, kl=False)[0]
+        flipped = flips_of(on, values, self.judges)
         costs = costs_of(on, values, self.onlookers, self.measuring)
         excess = self.measuring.excess(self.onlookers, costs)
-        tested = None if self.test is None else score_masks(on, values, self.test, kl=False)[0]
+        tested = None if self.test is None else flips_of(on, values, self.test)
         scored = [
             _Scored(
                 Judged(

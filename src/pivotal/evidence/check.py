@@ -26,7 +26,6 @@ from pivotal.questions.question import Question
 from pivotal.records.check import CheckReport, DividedWord, Exchangeable
 from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
-from pivotal.records.summary import Rejections
 
 _SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 8_000_000
 """The most and the fewest pairs that the model is asked by default, and the most pairs times units."""
@@ -67,7 +66,7 @@ def check(
         pairs=len(read),
         asked=len(asked),
         notes=(*read.notes, *more),
-        rejected=Rejections(total=rejected.total, reasons=dict(rejected.reasons.most_common())),
+        rejected=rejected.record(),
         left_out=dict(rejected.left_out.most_common()),
     )
     try:
@@ -133,26 +132,15 @@ def what_is_known(
     question: Question,
     model: LanguageModel,
     pairs: PairSet | None = None,
-    seen: dict[tuple[object, ...], Untouched] | None = None,
 ) -> Untouched:
-    """Whether the verdict would object to the question before any search.
-
-    `pairs` are those of the question, if they are already loaded. The steps matter only for the choice of the pairs
-    that can be asked. `seen` keeps the answers of a model, so that one answer can serve both kinds of steps.
-    """
+    """Whether the verdict would object to the question before any search. `pairs` are those of the question, if they
+    are already loaded."""
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
     asked, rejected = askable(model, read, question.steps)
     if not len(asked):
         return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
     try:
-        held_out = question.divide(read)[1]
-        key = (
-            dataclasses.replace(question, steps="every"),
-            askable(model, held_out, question.steps)[0].fingerprint(),
-        )
-        if seen is not None and key in seen:
-            return seen[key]
-        test = problem_of(question, model, held_out)
+        test = problem_of(question, model, question.divide(read)[1])
     except PivotalError as error:
         return Untouched(str(error))
     knowledge = knowledge_of(test)
@@ -160,10 +148,7 @@ def what_is_known(
     evidence = Evidence(knowledge=knowledge, swap=None if knowledge.labelled else cue_swap(test))
     checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
     failed = [check.found for check in checks if not check.passed]
-    found = Untouched(failed[0] if failed else None, test.clean_accuracy)
-    if seen is not None and knowledge.labelled:
-        seen[key] = found
-    return found
+    return Untouched(failed[0] if failed else None, test.clean_accuracy)
 
 
 def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.examination import Examination, costs_of, score_many, score_masks
+from pivotal.evidence.examination import Examination, costs_of, flips_of, score_many
 from pivotal.evidence.intervals import share_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
 from pivotal.problem.objective import TOLERANCE, Terms
@@ -139,7 +139,7 @@ def check_question(intervention: Intervention, problem: Problem) -> None:
 def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ...]:
     if len(intervention) == 1:
         return ()
-    flipped, kl, _ = score_many([intervention.without(i) for i in range(len(intervention))], problem)
+    flipped, kl = score_many([intervention.without(i) for i in range(len(intervention))], problem)
     return tuple(
         DropOne(str(unit), unit.number, float(f.mean()), float(k))
         for unit, f, k in zip(intervention.units, flipped, kl, strict=True)
@@ -191,7 +191,7 @@ def random_control(
     for some in torch.arange(sets, device=mask.device).split(at_once):
         values = refit.fit(train, mask[some], seed=seed).values
         which = some.cpu().numpy()  # numpy treats a tensor with one element as a number
-        shares[which] = score_masks(mask[some], values, part, kl=False)[0].mean(1)
+        shares[which] = flips_of(mask[some], values, part).mean(1)
         if bounded:
             broken[which] = excess_of(mask[some], values) > TOLERANCE
     return Control(
@@ -273,9 +273,9 @@ def unseen_words(examination: Examination, train: Problem, terms: Terms, seed: i
     mask, _ = examination.edit
     values = _learn_again(train.restrict(learned), mask, terms, seed)
     part = test.restrict(scored)
-    flipped, _, _ = score_masks(mask, values, part, kl=False)
+    (flipped,) = flips_of(mask, values, part)
     return UnseenWords(
-        flip_accuracy=share_of(flipped[0], part.prefix_ids), slots=tuple(sorted(unseen)), train=len(learned)
+        flip_accuracy=share_of(flipped, part.prefix_ids), slots=tuple(sorted(unseen)), train=len(learned)
     )
 
 

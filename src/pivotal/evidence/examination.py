@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -118,43 +118,27 @@ class Examination:
 
 
 @torch.no_grad()
-def score_many(
-    interventions: Sequence[Intervention], problem: Problem
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), KL over all positions, and KL after the edit.
-
-    The interventions are processed in chunks, because the masks of a thousand interventions can take gigabytes.
-    """
-    at_once, parts = problem.runs_at_once(), []
+def score_many(interventions: Sequence[Intervention], problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Flips (interventions x examples), and KL over all positions. The interventions are processed in chunks, because
+    the masks of a thousand interventions can take gigabytes."""
+    at_once, flips, kl = problem.runs_at_once(), [], []
     for start in range(0, len(interventions), at_once):
         some = interventions[start : start + at_once]
         pairs = [dense(i, problem.space, problem.model.device) for i in some]
-        mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-        parts.append(score_masks(mask, values, problem))
-    flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return flips, kl, after
+        outcome = problem.run(*(torch.cat(tensors) for tensors in zip(*pairs, strict=True)))
+        flips.append(outcome.flipped().cpu().numpy())
+        kl.append((problem.positions.weight @ problem.kl(outcome.states)).cpu().numpy())
+    return np.concatenate(flips), np.concatenate(kl)
 
 
 @torch.no_grad()
-def score_masks(
+def flips_of(
     mask: Float[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
     problem: Problem,
-    *,
-    kl: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Like `score_many`, for masks and values as tensors. Without `kl` both KLs are NaN."""
-    at_once = problem.runs_at_once()
-    flips, kls, afters = [], [], []
-    for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
-        outcome = problem.run(m, v)
-        flips.append(outcome.flipped().cpu().numpy())
-        if kl:
-            each = problem.kl(outcome.states)
-            kls.append((problem.positions.weight @ each).cpu().numpy())
-            afters.append((problem.positions.after_edit @ each).cpu().numpy())
-    empty = [np.full(len(mask), np.nan)]
-    return np.concatenate(flips), np.concatenate(kls or empty), np.concatenate(afters or empty)
+) -> np.ndarray:
+    """Whether each run flips each example."""
+    return np.concatenate([each.flipped().cpu().numpy() for each in _in_chunks(mask, values, problem)])
 
 
 @torch.no_grad()
@@ -165,6 +149,9 @@ def costs_of(
     terms: Terms,
 ) -> Float[Tensor, "runs bounds"]:
     """What `terms` bounds: KL and the changes of kept questions."""
+    return torch.cat([terms.costs(problem, each) for each in _in_chunks(mask, values, problem)])
+
+
+def _in_chunks(mask: Tensor, values: Tensor, problem: Problem) -> Iterator[Outcome]:
     at_once = problem.runs_at_once()
-    parts = zip(mask.split(at_once), values.split(at_once), strict=True)
-    return torch.cat([terms.costs(problem, problem.run(m, v)) for m, v in parts])
+    return map(problem.run, mask.split(at_once), values.split(at_once))

@@ -26,7 +26,6 @@ from pivotal.questions.question import names_of
 from pivotal.records.evidence import Effect, Evidence, TextCost
 from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Kept
-from pivotal.units import Steps
 
 PAIRS = 200
 """The most pairs of another phenomenon that are asked."""
@@ -64,28 +63,17 @@ def effects_on_others(
             continue
 
 
-def prepared(model: LanguageModel, pairs: PairSet, steps: Steps, most: int = PAIRS) -> Examples:
-    """At most `most` pairs of a phenomenon, ready to be asked. They serve many interventions."""
-    return Examples.of(model, pairs.at_most(most), steps)
-
-
 @torch.no_grad()
-def effect_on(
-    intervention: Intervention,
-    model: LanguageModel,
-    pairs: PairSet | Examples,
-    *,
-    most: int = PAIRS,
-) -> Effect:
-    """Ask another phenomenon with the intervention applied, towards each of its directions. At most `most` pairs are
-    asked; `pairs` may be prepared for the intervention's steps already.
+def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet | Examples) -> Effect:
+    """Ask another phenomenon with the intervention applied, towards each of its directions. At most 200 pairs are
+    asked; `pairs` may also be examples prepared for the intervention's steps, which are all asked.
 
     If the labels of the pairs are the directions of the intervention, the phenomenon is related: each preference is
     also edited towards the other word.
     """
     model = model.in_bases(intervention.bases)
     if isinstance(pairs, PairSet):
-        pairs = prepared(model, pairs, intervention.steps, most)
+        pairs = Examples.of(model, pairs.at_most(PAIRS), intervention.steps)
     problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
     share = shares_of(problem.prefix_ids)

@@ -28,7 +28,7 @@ from pivotal.records.evidence import Evidence, Level, NullSearch
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace
-from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
+from pivotal.records.summary import Control, Example, PairCounts, Prevalence, RunScores, Summary
 from pivotal.searches.base import Discovery, Search
 
 LEVELS: tuple[Level, ...] = ("none", "quick", "full")
@@ -105,7 +105,7 @@ def summarise(
         pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
         overlap=overlap_of(train.pairs, test.pairs),
         unseen_words=unseen_words(examinations[best], train, terms, seed),
-        rejected=rejections(train, test),
+        rejected=(train.rejected + test.rejected).record(),
         controls=scores[best].control or Control(),
         kept=kept,
         prevalence=_prevalence(found),
@@ -141,13 +141,6 @@ def _example(test: Problem) -> Example:
     pair = test.pairs[middle]
     direction = test.labels[int(test.direction[middle])]
     return Example(prefix=pair.prefix, cue=pair.cue, words=pair.words, direction=direction)
-
-
-def rejections(train: Problem, test: Problem) -> Rejections:
-    reasons = train.rejected.reasons + test.rejected.reasons
-    return Rejections(
-        total=sum(reasons.values()), reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
-    )
 
 
 # -- evidence ----------------------------------------------------------------------------------------------
@@ -269,7 +262,7 @@ def search_shuffled(search: Search, train: Problem, test: Problem, seed: int) ->
 
 def _null_search(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
     found = search.solve(train, runs=1, seed=seed)
-    flips, _, _ = score_many(found.interventions, test)
+    flips, _ = score_many(found.interventions, test)
     return NullSearch(
         flip_accuracy=tuple(flips.mean(1).tolist()),
         units=tuple(len(intervention) for intervention in found.interventions),

@@ -36,8 +36,6 @@ from pivotal.records.evidence import Knowledge, Level
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.records.summary import Seconds, Summary
-from pivotal.records.traces import Traces
-from pivotal.records.unit_profiles import UnitProfiles
 from pivotal.searches import bounded, settled
 from pivotal.searches.base import Discovery, Search, check_runs
 from pivotal.searches.learned import LearnedMask
@@ -53,11 +51,6 @@ class Finding:
     summary: Summary
     already: bool = False
     """Whether the run was finished before and nothing was added."""
-    examination: Examination | None = None
-    """The best intervention on the held-out pairs, if this process scored it."""
-    traces: Traces | None = None
-    """What traces.json and units.json hold, if this process made them."""
-    profiles: UnitProfiles | None = None
 
 
 def find(
@@ -165,7 +158,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
     with disk(folder.path):  # a kill must not leave the report of the former summary
         folder.report.unlink(missing_ok=True)
     folder.write_json(SUMMARY, summary)
-    return Finding(folder, summary, examination=examination)
+    return Finding(folder, summary)
 
 
 def _judged(summary: Summary) -> Summary:
@@ -269,7 +262,7 @@ class _Run:
         folder.write_text(TRACES, traces.dumps())
         folder.write_json(UNITS, profiles)
         folder.write_json(SUMMARY, summary)
-        return Finding(folder, summary, examination=examination, traces=traces, profiles=profiles)
+        return Finding(folder, summary)
 
 
 def _scored(interventions: Sequence[Intervention], summary: Summary) -> list[Intervention]:

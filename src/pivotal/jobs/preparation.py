@@ -28,6 +28,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Knowledge
+from pivotal.records.summary import told_reasons
 from pivotal.searches.base import Search
 from pivotal.watch import Watch
 
@@ -94,7 +95,7 @@ class Prepared:
                 f"{both.describe()}."
             )
         if both.left_out:
-            yield f"Left some words out of their sets: {both.describe_left_out()}."
+            yield f"Left some words out of their sets: {told_reasons(dict(both.left_out.most_common()))}."
         if self.dropped:
             pairs = "1 pair" if self.dropped == 1 else f"{self.dropped:,} pairs"
             yield (

@@ -22,7 +22,7 @@ from pivotal.problem.text import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.records.summary import told_reasons
+from pivotal.records.summary import Rejections, told_reasons
 from pivotal.units import Steps
 
 _FEWEST_KEPT = 12
@@ -46,13 +46,14 @@ class Rejected:
     def __add__(self, other: Rejected) -> Rejected:
         return Rejected(self.reasons + other.reasons, self.left_out + other.left_out)
 
-    def describe(self, most: int = 5) -> str:
-        """The reasons with their counts, and at most so many words for each reason."""
-        return told_reasons(dict(self.reasons.most_common()), most)
+    def describe(self) -> str:
+        """The reasons with their counts, and the most frequent words for each reason."""
+        return told_reasons(dict(self.reasons.most_common()))
 
-    def describe_left_out(self, most: int = 5) -> str:
-        """The words of sets that are left out, with the reasons."""
-        return told_reasons(dict(self.left_out.most_common()), most)
+    def record(self) -> Rejections:
+        """The counts as they are stored, the most frequent reason first."""
+        reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        return Rejections(total=self.total, reasons=dict(reasons))
 
 
 @dataclass(frozen=True, slots=True)

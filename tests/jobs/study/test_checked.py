@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -94,17 +93,6 @@ def test_counterfactual_prefixes_are_asked_only_where_no_word_is_expected(
     monkeypatch.setattr(check, "cue_swap", refuse)
     found = check.what_is_known(Question("planted", "planted"), load_model("planted"))
     assert found.lacking is None and found.accuracy is not None and found.accuracy > 0.9
-
-
-def test_one_test_of_the_model_serves_both_kinds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, seen = load_model("planted"), dict[tuple[object, ...], check.Untouched]()
-    every, single = (Question("planted", "planted", steps=steps) for steps in ("every", "single"))
-    alone = check.what_is_known(single, model)
-    assert check.what_is_known(every, model, None, seen) == alone
-    monkeypatch.setattr(check, "knowledge_of", None)
-    assert check.what_is_known(single, model, None, seen) == alone
-    with pytest.raises(TypeError):
-        check.what_is_known(dataclasses.replace(every, split_seed=1), model, None, seen)
 
 
 def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:

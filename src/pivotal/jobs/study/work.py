@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.check import Untouched, what_is_known
-from pivotal.evidence.side_effects import prepared
+from pivotal.evidence.check import what_is_known
+from pivotal.evidence.side_effects import PAIRS
 from pivotal.files import inside, locked
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
@@ -75,7 +75,6 @@ class Worker:
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
         self._others: dict[Question, PairSet | Examples] = {}
-        self._untouched: dict[tuple[object, ...], Untouched] = {}
         """What the model knows, by question and pairs."""
 
     def rows(self, batch: RunBatch, watch: Watch | None = None) -> list[StudyRow]:
@@ -105,7 +104,7 @@ class Worker:
         question, path = replace(cell.question, seed=batch.seeds.start), place.folder / batch.folder
         model, pairs = self.model(question, cell.settings.batch_nodes), self.pairs(question)
         if cell.settings.known and not (path / SUMMARY).is_file():
-            untouched = what_is_known(question, model, pairs, self._untouched)
+            untouched = what_is_known(question, model, pairs)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
         path = inside(place.folder, batch.folder, RUN).parent
@@ -167,7 +166,7 @@ class Worker:
             if other not in self._others:
                 pairs = as_read(other, model, self.pairs(other))
                 try:
-                    self._others[other] = prepared(model, pairs, other.steps)
+                    self._others[other] = Examples.of(model, pairs.at_most(PAIRS), other.steps)
                 except PivotalError:  # no pair of it can be asked, which the evidence will say
                     self._others[other] = pairs
             found.append(self._others[other])
@@ -177,7 +176,6 @@ class Worker:
         """Release the model, and what it knows."""
         self._model = self._key = None
         self._others.clear()
-        self._untouched.clear()
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
