@@ -14,6 +14,7 @@ from tests.paths import ROOT
 from pivotal.errors import PivotalError
 from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
 from pivotal.records.study import StudyRow, read_results
+from pivotal.records.traces import Traces
 
 
 class Inner(Record, frozen=True):
@@ -66,14 +67,11 @@ def test_numbers_and_texts_of_other_libraries() -> None:
     [
         ({"size": "3"}, "size must be a whole number, but it is a string."),
         ({"size": 3.5}, "size must be a whole number, but it is a number."),
-        ({"size": True}, "size must be a whole number, but it is true or false."),
         ({"share": None}, "share must be a number, but it is null."),
         ({"runs": {}}, "runs must be a list, but it is an object."),
         ({"runs": [{"kl": 1}, {"kl": "1"}]}, "runs[1].kl must be a number or null, but it is a string."),
-        ({"runs": [{"kl": 1}, {"kl": [1]}]}, "runs[1].kl must be a number or null, but it is a list."),
         ({"runs": [{"name": "a"}]}, "runs[0].kl is missing."),
         ({"runs": [{"kl": 1, "k1": 2}]}, "there is no key runs[0].k1 in this format."),
-        ({"colour": 1}, "there is no key colour in this format."),
         ({"by_name": {"a": {"kl": "x"}}}, "by_name[...].kl must be a number or null"),
         ({"pair": ["a"]}, "pair: expected `array` of length 2"),
     ],
@@ -93,13 +91,10 @@ def test_what_does_not_fit_is_a_sentence(change: dict[str, Any], said: str) -> N
     [
         (b"", "truncated"),
         (b'{"size": 3,\n "share": }', "invalid character in line 2, column 11"),
-        (b'{"size": 3', "truncated"),
         (b'{"size": NaN}', "invalid character in line 1, column 10"),
         (b'{"size": 3, "free": "\xff"}', "must be JSON"),
-        (b"\xff\xfe", "must be JSON"),
         (b"[1]", "the content must be an object, but it is a list"),
         (b'{"free": ' + b"[" * 100_000, "nested too deeply"),
-        (b'{"free": ' + b'{"a":' * 100_000, "nested too deeply"),
     ],
 )
 def test_damaged_json_is_a_sentence(data: bytes, said: str) -> None:
@@ -119,11 +114,8 @@ def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_format_is_named_before_all_else() -> None:
-    row = {"format": "other", "colour": 1}
     with pytest.raises(PivotalError, match="must be of the format 'pivotal-traces-1', but it is 'other'"):
-        from pivotal.records.traces import Traces
-
-        decode(json.dumps(row), Traces, "t.json")
+        decode('{"format": "other", "colour": 1}', Traces, "t.json")
 
 
 def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,11 @@ from pivotal.units import Steps
 LEARNED = LearnedMask(max_units=3, updates=30, refit=6, batch=32)
 REINFORCE = Reinforce(max_units=3, updates=30, samples=2, refit=6, batch=32)
 EACH = pytest.mark.parametrize("search", [LEARNED, REINFORCE], ids=["learned", "reinforce"])
+
+SETTINGS: list[dict[str, Any]] = [
+    *({"objective": "ratio"}, {"kl_weight": 0.0}, {"max_kl": 0.5}, {"anneal": 0.0, "spare": 1.0}),
+    *({"batch": 0}, {"refit": 0, "prune": -1.0}, {"max_units": 0.05}),
+]
 
 # -- the theorem --
 
@@ -90,19 +96,7 @@ def test_a_run_does_not_depend_on_how_many_go_along() -> None:
 @pytest.mark.parametrize(
     ("search", "settings"),
     [
-        *(
-            (search, settings)
-            for search in (LEARNED, REINFORCE)
-            for settings in (
-                {"objective": "ratio"},
-                {"kl_weight": 0.0},
-                {"max_kl": 0.5},
-                {"anneal": 0.0, "spare": 1.0},
-                {"batch": 0},
-                {"refit": 0, "prune": -1.0},
-                {"max_units": 0.05},
-            )
-        ),
+        *itertools.product((LEARNED, REINFORCE), SETTINGS),
         (LEARNED, {"masks": "per-direction"}),
         (LEARNED, {"support": "half-open", "max_fractional": 3}),
         (REINFORCE, {"samples": 1}),
@@ -145,10 +139,11 @@ def test_masks_per_direction_may_use_a_unit_in_one_direction_only() -> None:
     assert {u for u, on in zip(found.best.units, active[1], strict=True) if on} == set(plant().units)
 
 
+@EACH
 @pytest.mark.slow
-def test_kl_is_kept_below_its_bound() -> None:
+def test_kl_is_kept_below_its_bound(search: RelaxedSearch) -> None:
     problem = planted_problem()
-    free = replace(LEARNED, updates=60, kl_weight=0.0, margin=3.0, refit=60)
+    free = replace(search, updates=60, kl_weight=0.0, margin=3.0, refit=60)
     kls = []
     for search in (free, replace(free, max_kl=0.3)):
         best = search.solve(problem).best
@@ -156,29 +151,12 @@ def test_kl_is_kept_below_its_bound() -> None:
     assert kls[1] <= 0.3 * 1.1 < kls[0]  # the bound is kept on a sample of the pairs
 
 
-def test_bounds_are_damped_as_in_the_learned_mask() -> None:
-    """The gradients of KL are the same in both searches; only the number of units has a noisier one here."""
-    assert Reinforce().damping > LearnedMask().damping
-    assert Reinforce().bound_rates == LearnedMask().bound_rates
-
-
-def test_a_bound_on_kl_lowers_it() -> None:
-    free = replace(REINFORCE, updates=60, kl_weight=0.0, margin=3.0, refit=0, prune=-1.0)
-    kls = []
-    for search in (free, replace(free, max_kl=0.1)):
-        problem = planted_problem()
-        best = search.solve(problem).best
-        kls.append(problem.mean_kl(problem.run_intervention(best).states).item())
-    assert kls[1] < 0.7 * kls[0]
-
-
 # -- seeds, interruptions, accidents --
 
 
 def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
-    one, two, other = (
-        replace(LEARNED, updates=15).solve(planted_problem(), runs=2, seed=seed) for seed in (5, 5, 6)
-    )
+    search = replace(LEARNED, updates=15)
+    one, two, other = (search.solve(planted_problem(), runs=2, seed=seed) for seed in (5, 5, 6))
     assert same(one, two)
     # Both end in the planted units at the bound, so it is on the way there that they differ.
     assert one.stages[0]["relaxed"] != other.stages[0]["relaxed"] != one.stages[1]["relaxed"]
@@ -229,9 +207,7 @@ def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: p
         return torch.where(torch.arange(len(broken)) == 1, torch.nan, broken) if calls[0] == 8 else broken
 
     monkeypatch.setattr(Terms, "loss", breaks)
-    with pytest.raises(
-        PivotalError, match=r"must be a finite number, but it was not at update 8 of run 1\. Lower"
-    ):
+    with pytest.raises(PivotalError, match=r"must be a finite number, .* at update 8 of run 1\. Lower"):
         LEARNED.solve(planted_problem(), runs=3)
     assert calls[0] < LEARNED.updates
 

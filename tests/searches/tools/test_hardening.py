@@ -1,22 +1,104 @@
-"""From probabilities to an intervention: which runs are refitted, and where a bound on KL is in the way."""
+"""Values of a fixed mask, and from probabilities to an intervention, on the planted model, where both are known."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
+from torch import Tensor
 
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Attempt, Stages
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.learner import filled
+from pivotal.searches.tools.refit import Refit
+from pivotal.units import Steps, Unit
+
+
+def mask_of(problem: Problem, *sets: tuple[Unit, ...]) -> Tensor:
+    mask = torch.zeros(len(sets), 2, len(problem.space))
+    for row, units in zip(mask, sets, strict=True):
+        row[:, [problem.space.flat(unit) for unit in units]] = 1
+    return mask
+
+
+@BOTH_STEPS
+def test_the_planted_units_learn_values_that_flip_and_decoys_do_not(steps: Steps) -> None:
+    problem, planted = planted_problem(steps), plant()
+    mask = mask_of(problem, planted.units, planted.decoys)
+    values = Refit(updates=40).fit(problem, mask).values
+    right, wrong = problem.run(mask, values).flipped().float().mean(1).tolist()
+    assert (right, wrong) == (1.0, 0.0)
+    on = mask[0].bool()
+    assert (values[0, 0][on[0]] > 0).all() and (values[0, 1][on[1]] < 0).all()  # singular is +, plural is -
+
+
+def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
+    problem, planted = planted_problem().with_values("unbounded"), plant()
+    mask = mask_of(problem, planted.units, planted.decoys)
+    values = Refit(terms=Terms(margin=50.0), updates=60, rate=0.5).fit(problem, mask).values
+    low, high = problem.bounds()
+    assert (values >= low).all() and (values <= high).all()
+    assert values[0][mask[0] > 0].abs().max() == 1  # a margin out of reach drives them to the bound
+    assert (values[mask == 0] == 0).all()
+
+
+@pytest.mark.slow
+def test_the_kl_bound_is_kept_on_the_sample() -> None:
+    problem, planted = planted_problem(), plant()
+    mask = mask_of(problem, planted.units)
+    free = Refit(terms=Terms(margin=3.0), updates=60).fit(problem, mask)
+    bound = 0.5 * problem.mean_kl(problem.run(mask, free.values).states).item()
+    refit = Refit(terms=Terms(margin=3.0, max_kl=bound), updates=120)
+    bounded = refit.fit(problem, mask)
+    sample = problem.sample(2 * refit.batch, 0)
+    kl = sample.mean_kl(sample.run(mask, bounded.values).states).item()
+    assert kl <= bound
+    # Not by doing nothing: the preference is still worked on, and KL has come to have a price.
+    assert problem.run(mask, bounded.values).flipped().float().mean() > 0.5
+    assert free.price.tolist() == [[0]] and bounded.price.item() > 0
+
+
+def test_a_refit_is_never_worse_than_what_it_started_from() -> None:
+    problem, planted = planted_problem("single"), plant()
+    mask = mask_of(problem, planted.units)
+    good = Refit(updates=60).fit(problem, mask).values
+    wild = Refit(updates=6, rate=50.0).fit(problem, mask, good).values
+    terms = Terms()
+    assert terms.loss(problem.run(mask, wild)) <= terms.loss(problem.run(mask, good)) + 1e-6
+
+
+def test_sets_are_fitted_independently_and_the_seed_decides() -> None:
+    problem, planted = planted_problem("single"), plant()
+    mask = mask_of(problem, planted.units, planted.decoys)
+    refit = Refit(updates=15)
+    both = refit.fit(problem, mask, seed=3).values
+    assert torch.equal(both, refit.fit(problem, mask, seed=3).values)
+    alone = refit.fit(problem, mask[:1], seed=3).values
+    assert torch.allclose(both[:1], alone, atol=1e-5)
+
+
+def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded() -> None:
+    problem, planted = planted_problem(), plant()
+    mask = mask_of(problem, planted.units)
+    values = problem.measure_activations().target[None]
+    exact = problem.mean_kl(problem.run(mask, values).states).item()
+
+    def kl(positions: int, max_kl: float | None = None) -> float:
+        terms = Terms(margin=-100.0, kl_weight=1.0, max_kl=max_kl)  # of which only KL is left
+        refit = Refit(terms, updates=1, rate=1e-9, batch=0, positions=positions)
+        return refit.fit(problem, mask, values).score.item()
+
+    assert kl(0) == pytest.approx(exact, rel=1e-4)
+    assert kl(64) == pytest.approx(exact, rel=0.5) and kl(64) != pytest.approx(exact, rel=1e-4)
+    assert kl(64, max_kl=100.0) <= exact * 1.0001
 
 
 def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
-    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    problem = planted_problem()
     own = problem.measure_activations().own
     alone = torch.eye(len(problem.space))[:, None].expand(-1, 2, -1)
     kl = problem.mean_kl(problem.run(alone, own.expand(len(alone), -1, -1)).states)
@@ -25,9 +107,7 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
     mask[0, :, dear], mask[1, :, cheap] = True, True
     values = own.expand(2, -1, -1).clone()
     bound = 1.05 * float(kl[dear].min())
-    assert problem.mean_kl(problem.run(mask.float(), values).states)[0] > 1.5 * bound, (
-        "not at their means, even"
-    )
+    assert problem.mean_kl(problem.run(mask.float(), values).states)[0] > 1.5 * bound
     hardening = Hardening(Terms(max_kl=bound), refit=20, prune=-1.0, batch=0, shared=True)
     found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
     assert [len(one.units) for one in found.interventions] == [1, 3]
@@ -36,7 +116,7 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
 
 def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
     """A mask within the budget is fitted once. A larger one gets half refits until it is within it: 6, 4, 3 units."""
-    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    problem = planted_problem()
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
     mask[0, :, :3], mask[1, :, 10:16] = True, True
     values = problem.measure_activations().own.expand(2, -1, -1).clone()
@@ -49,7 +129,7 @@ def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
 
 
 def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
-    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    problem = planted_problem()
     kept, more = [problem.space.flat(unit) for unit in plant().units], 0
     assert more not in kept
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
@@ -64,11 +144,11 @@ def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
 # -- inside the natural range --------------------------------------------------------------------------------
 
 PLANTED = plant(hidden=128)
-PAIRS = load_phenomenon("planted").sample(120)
+SOME = PAIRS.sample(120)
 
 
 def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
-    problem = Problem(PLANTED.model, PAIRS, values="natural")
+    problem = Problem(PLANTED.model, SOME, values="natural")
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
     there = problem.space.flat(PLANTED.units[0])
     mask[1, :, there] = True
@@ -83,12 +163,12 @@ def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
 
 def test_the_learner_starts_with_few_units_inside_the_natural_range() -> None:
     search = LearnedMask(max_units=3)
-    assert search.learner(Problem(PLANTED.model, PAIRS, values="natural"), 1, 0).pool == 64
-    assert search.learner(Problem(PLANTED.model, PAIRS, values="unbounded"), 1, 0).pool == 128
+    assert search.learner(Problem(PLANTED.model, SOME, values="natural"), 1, 0).pool == 64
+    assert search.learner(Problem(PLANTED.model, SOME, values="unbounded"), 1, 0).pool == 128
 
 
 def test_a_stage_that_changes_nothing_has_the_scores_of_the_last_one_and_costs_nothing() -> None:
-    problem = Problem(plant().model, load_phenomenon("planted").sample(40))
+    problem = planted_problem("single", pairs=40)
     mask, values = torch.zeros(1, 2, len(problem.space)), torch.zeros(1, 2, problem.space.coordinates)
     mask[..., problem.space.flat(plant().units[0])] = 1.0
     stages = Stages(Terms(kl_weight=0.1), problem, Attempt())

@@ -6,20 +6,17 @@ import itertools
 
 import pytest
 import torch
+from tests.searches.planted import BOTH_STEPS, planted_problem
 
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.tools.trials import first_order, grid_of, placed, score_additions, score_runs, screened
-from pivotal.units import Site, UnitSpace
-
-PAIRS = load_phenomenon("planted")
-BOTH = pytest.mark.parametrize("steps", ["single", "every"])
+from pivotal.units import Site, Steps, UnitSpace
 
 
-def problem_of(steps: str = "every", pairs: int = 60) -> Problem:
-    return Problem(plant().model, PAIRS.sample(pairs), steps=steps, values="unbounded")  # type: ignore[arg-type]
+def problem_of(steps: Steps = "every") -> Problem:
+    return planted_problem(steps, pairs=60, values="unbounded")
 
 
 def one_unit_set(problem: Problem, unit: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -37,8 +34,8 @@ def test_the_grid_spans_what_a_unit_can_reach_and_ends_with_its_natural_value() 
     assert torch.equal(grid[3], problem.measure_activations().target)
 
 
-@BOTH
-def test_the_first_order_gain_is_the_slope_of_the_loss(steps: str) -> None:
+@BOTH_STEPS
+def test_the_first_order_gain_is_the_slope_of_the_loss(steps: Steps) -> None:
     problem, terms = problem_of(steps), Terms()
     mask, values = one_unit_set(problem)
     grid = grid_of(problem, 3)
@@ -59,9 +56,9 @@ def test_the_first_order_gain_is_the_slope_of_the_loss(steps: str) -> None:
             assert float(gain[unit]) == pytest.approx(best, abs=2e-3, rel=2e-2)
 
 
-@BOTH
+@BOTH_STEPS
 @pytest.mark.parametrize("kl_weight", [0.0, 0.5])
-def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> None:
+def test_every_direction_gets_its_best_value(steps: Steps, kl_weight: float) -> None:
     """The values of the two directions are chosen apart; trying all combinations must not do better."""
     problem, terms = problem_of(steps), Terms(kl_weight=kl_weight)
     mask, values = one_unit_set(problem)
@@ -80,9 +77,8 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
         # Values may tie, as all of them do for a unit that nothing reads: any of the best will do.
         (chosen,) = (at[:, :, unit] == found.values[0, column, :, 0]).all(1).nonzero()[:, 0].tolist()
         assert float(total[chosen]) == pytest.approx(float(total.min()), rel=1e-4)
-        assert float(found.accuracy[0, column]) == pytest.approx(
-            float(scores.accuracy[chosen].sum()), abs=1e-5
-        )
+        expected = float(scores.accuracy[chosen].sum())
+        assert float(found.accuracy[0, column]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_scores_are_those_of_the_loss() -> None:
@@ -100,12 +96,8 @@ def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None
     values = torch.zeros(mask.shape)
     unit = problem.space.flat(plant().units[0])
     active = torch.tensor([[True, False]])
-    one = score_additions(
-        problem, terms, torch.zeros(1, 1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4), active
-    )
-    both = score_additions(
-        problem, terms, torch.zeros(1, 1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4)
-    )
+    asked = (problem, terms, torch.zeros(1, 1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4))
+    one, both = score_additions(*asked, active), score_additions(*asked)
     assert 0 < float(one.accuracy) < float(both.accuracy)
 
 

@@ -1,0 +1,223 @@
+"""Searches that rank units by ablation or gradients, and random units as their control, on the planted model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
+
+from pivotal.models.planted import plant
+from pivotal.problem.problem import Problem
+from pivotal.searches.ablation import Ablation, Effects, ablate, ablation_ranks, found_by_ablation, values_of
+from pivotal.searches.attribution import Attribution
+from pivotal.searches.learned import LearnedMask
+from pivotal.searches.random import RandomUnits
+from pivotal.units import Steps
+
+ABLATION = Ablation(max_units=3, refit=20, batch=32)
+
+
+@BOTH_STEPS
+@pytest.mark.parametrize("value", ["zero", "mean", "other-mean"])
+def test_the_planted_units_rank_first_by_ablation(steps: Steps, value: Any) -> None:
+    for seed in range(2):
+        found = replace(ABLATION, value=value).solve(planted_problem(steps, seed), runs=2, seed=seed)
+        assert [i.units for i in found.interventions] == [plant(seed).units] * 2
+
+
+def test_units_that_nothing_reads_have_no_effect() -> None:
+    problem, planted = planted_problem(), plant()
+    effects = ablation_ranks(problem, prefixes=0)
+    ranks = effects.ranks()
+    decoys = [problem.space.flat(unit) for unit in planted.decoys]
+    assert effects.log_ratio[decoys].abs().max() < 1e-4 and not effects.flips[decoys].any()
+    assert sorted(int(ranks[problem.space.flat(unit)]) for unit in planted.units) == [1, 2, 3]
+    assert sorted(ranks.tolist()) == list(range(1, 65))
+
+
+@BOTH_STEPS
+def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", 1000)  # several parts, the last one not full
+    problem = planted_problem(steps)
+    shares: list[float] = []
+    values = values_of(problem, "other-mean")
+    together = ablate(problem, values, tell=shares.append)
+    for unit in (0, 20, 63):
+        mask = torch.zeros(1, 64)
+        mask[0, unit] = 1
+        torch.testing.assert_close(together[unit], problem.run(mask, values[None]).log_ratio[0])
+    assert len(shares) > 2 and shares[-1] == 1.0 and shares == sorted(shares)
+
+
+def test_among_units_that_flip_as_many_the_log_ratio_decides() -> None:
+    log_ratio, flips = torch.tensor([9.0, 1.0, 2.0, -1.0]), torch.tensor([0.0, 0.5, 0.5, 0.0])
+    effects = Effects(log_ratio=log_ratio, flips=flips, values=torch.zeros(2, 4))
+    assert effects.ranks("flips").tolist() == [3, 2, 1, 4]
+    assert effects.ranks("log-ratio").tolist() == [1, 3, 2, 4]
+
+
+def test_values_are_what_they_are_called() -> None:
+    problem = planted_problem("single")
+    assert not values_of(problem, "zero").any()
+    mean = values_of(problem, "mean")
+    torch.testing.assert_close(mean[0], mean[1])
+    torch.testing.assert_close(values_of(problem, "other-mean"), problem.measure_activations().own.flip(0))
+
+
+def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
+    problem = planted_problem()
+    best = replace(ABLATION, refit=0).solve(problem).best
+    flat = [problem.space.flat(unit) for unit in best.units]
+    np.testing.assert_allclose(best.values, problem.measure_activations().target[:, flat].numpy())
+
+
+# -- which discovered units would it have found? --
+
+
+@BOTH_STEPS
+def test_it_finds_the_planted_units_and_no_decoys(steps: Steps) -> None:
+    planted = plant()
+    problem = Problem(planted.model, PAIRS, steps=steps)
+    rows = found_by_ablation(planted.units + planted.decoys, problem)
+    assert [row.unit for row in rows] == list(map(str, planted.units + planted.decoys))
+    assert [row.found for row in rows] == [True] * 3 + [False] * 3
+    for row in rows[:3]:
+        # With its number gone, a class of verbs is a toss-up; the other two classes do not notice.
+        assert row.rank <= 3 and row.effect > 0.2
+        assert row.drop == pytest.approx(0.5) and type(row.condition) is str
+        assert row.condition.startswith("class ")
+    assert all(row.rank > 3 and row.drop == 0 for row in rows[3:])
+
+
+def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> None:
+    planted = plant()
+    bare = replace(PAIRS, pairs=tuple(replace(pair, label="", group="") for pair in PAIRS))
+    problem = Problem(planted.model, bare)
+    (row,) = found_by_ablation(planted.units[:1], problem)
+    assert row.condition == "all pairs" and row.found and row.drop == pytest.approx(1 / 6, abs=0.01)
+
+
+ATTRIBUTION = Attribution(max_units=3, method="gradient", value="target-mean", refit=20, batch=32)
+
+
+def rank(search: Attribution, problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
+    return search.rank(problem, 0, lambda share: None)
+
+
+@BOTH_STEPS
+@pytest.mark.parametrize("method", ["gradient", "integrated"])
+@pytest.mark.parametrize("value", ["range", "bound", "target-mean"])
+def test_the_planted_units_rank_first_by_attribution(steps: Steps, method: Any, value: Any) -> None:
+    for seed in range(2):
+        search = replace(ATTRIBUTION, method=method, value=value)
+        found = search.solve(planted_problem(steps, seed), runs=2, seed=seed)
+        assert [i.units for i in found.interventions] == [plant(seed).units] * 2
+
+
+@BOTH_STEPS
+def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
+    problem = planted_problem(steps)
+    gain, values = rank(ATTRIBUTION, problem)
+    unit, step = problem.space.flat(plant().units[0]), 1e-3
+    losses = []
+    for size in (0.0, step):
+        mask = torch.zeros(1, 64)
+        mask[0, unit] = size
+        losses.append(ATTRIBUTION.terms.loss(problem.run(mask, values[None])).item())
+    assert gain[unit].item() == pytest.approx((losses[0] - losses[1]) / step, rel=0.03)
+
+
+@BOTH_STEPS
+@pytest.mark.parametrize("reach", [1.0, 0.25])
+@pytest.mark.parametrize("rows", [20_000, 700])
+def test_integrated_gradients_sum_to_the_change_of_the_loss(
+    steps: Steps, rows: int, reach: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", rows)  # in one pass, and in several
+    problem = planted_problem(steps)
+    gain, values = rank(replace(ATTRIBUTION, method="integrated", points=50, reach=reach), problem)
+    ends = [
+        ATTRIBUTION.terms.loss(problem.run(torch.full((1, 64), m), values[None])).item() for m in (0.0, reach)
+    ]
+    assert reach * gain.sum().item() == pytest.approx(ends[0] - ends[1], rel=0.01)
+
+
+def test_the_bound_is_the_one_that_promises_more() -> None:
+    problem = planted_problem().with_values("unbounded")
+    gain, values = rank(replace(ATTRIBUTION, value="bound"), problem)
+    assert set(values.flatten().tolist()) == {-1.0, 1.0}
+    units = [problem.space.flat(unit) for unit in plant().units]
+    assert (values[0, units] == 1).all() and (values[1, units] == -1).all()  # singular is positive there
+    assert (gain[units] > rank(ATTRIBUTION, problem)[0][units]).all()
+
+
+@BOTH_STEPS
+@pytest.mark.parametrize("values", ["natural", "unbounded"])
+def test_the_gain_is_what_a_unit_can_do_inside_its_natural_range(steps: Steps, values: Any) -> None:
+    problem = planted_problem(steps).with_values(values)
+    gain, start = rank(replace(ATTRIBUTION, value="range"), problem)
+    low, high = problem.natural_range()
+    assert torch.minimum((start - low).abs(), (start - high).abs()).max() < 1e-6
+    # At mask = 0 the slope is linear in the value, so that no value inside the range promises more.
+    ends = [_gain_at(problem, end.expand(2, -1)) for end in (low, high)]
+    assert torch.allclose(gain, torch.maximum(*ends).sum(0), atol=1e-6)
+    for share in (0.0, 0.3, 1.0):
+        inside = _gain_at(problem, (low + share * (high - low)).expand(2, -1)).sum(0)
+        assert (gain >= inside - 1e-6).all()
+
+
+def _gain_at(problem: Problem, values: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(1, 2, len(problem.space), requires_grad=True)
+    loss = ATTRIBUTION.terms.loss(problem.run(mask, values[None])).sum()
+    return -torch.autograd.grad(loss, mask)[0][0]
+
+
+@pytest.mark.slow
+def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_mask() -> None:
+    looked, learned = planted_problem(), planted_problem()
+    found = Attribution(max_units=3).solve(looked)
+    assert found.interventions[0].units == plant(0).units
+    LearnedMask(max_units=3).solve(learned)
+    assert 4 * (looked.work.forward + looked.work.backward) < learned.work.forward + learned.work.backward
+
+
+@BOTH_STEPS
+def test_a_bound_on_kl_is_kept(steps: Steps) -> None:
+    problem = planted_problem(steps).with_values("unbounded")
+    search = Attribution(max_units=3)
+    found = [replace(search, max_kl=bound).solve(problem) for bound in (None, 0.1)]
+    free, kept = (one.stages[0]["final"]["kl"] for one in found)
+    assert kept <= 0.11 < free
+
+
+RANDOM = RandomUnits(max_units=3, refit=10, trial=5, batch=32)
+
+
+def test_runs_draw_sets_of_their_own_by_seed() -> None:
+    problem = planted_problem()
+    found = RANDOM.solve(problem, runs=8, seed=0)
+    sets = [i.units for i in found.interventions]
+    assert all(len(units) == 3 for units in sets) and len(set(sets)) == 8
+    later = [i.units for i in RANDOM.solve(problem, runs=3, seed=5).interventions]
+    assert later == sets[5:]  # run r uses the seed `seed + r`
+
+
+def test_of_many_draws_the_best_is_kept() -> None:
+    """A set with a planted unit flips a class; with 40 draws of 3 of 64 units nearly every run meets some."""
+    problem = planted_problem()
+    one, many = (replace(RANDOM, draws=draws).solve(problem, runs=3, seed=0) for draws in (1, 40))
+    assert all(a <= b for a, b in zip(many.train_score, one.train_score, strict=True))
+    for intervention in many.interventions:
+        assert set(intervention.units) & set(plant().units)
+
+
+def test_draws_in_several_parts_are_the_draws_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = replace(RANDOM, draws=10)
+    whole = search.solve(planted_problem(), runs=2, seed=0)
+    monkeypatch.setattr("pivotal.searches.random._AT_ONCE", 6)
+    parts = search.solve(planted_problem(), runs=2, seed=0)
+    assert [i.units for i in whole.interventions] == [i.units for i in parts.interventions]
