@@ -246,3 +246,15 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, objec
         torch.save({**torch.load(path, weights_only=True), **change}, path)
     with pytest.raises(PivotalError, match=r"complete checkpoint of this run.*--overwrite"):
         RunCheckpoint(folder, history, Work(), Stop())
+
+
+def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, {"seed": 1}).write_text("summary.json", "{}")
+    (tmp_path / "run.json").rename(tmp_path / ".run.json")
+    with pytest.raises(PivotalError, match="Another run replaces the one in"):
+        RunFolder.open(tmp_path)
+    RunFolder.check_free(tmp_path, {"seed": 2}, overwrite=False)
+    assert (
+        RunFolder.create(tmp_path, {"seed": 2}).settings == RunFolder.open(tmp_path).settings == {"seed": 2}
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run, reread
 from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import Intervention
 
@@ -39,10 +39,11 @@ class Saved:
     """Whether the intervention may be applied to a model other than the one it was found in."""
 
     @staticmethod
+    @reread
     def read(path: str, run: int | None = None, **options: Any) -> Saved:
         """The run or intervention at a path, with the options of `takes_run`."""
         given = Path(path)
-        if (given / RUN).is_file():
+        if holds_run(given):
             folder = RunFolder.open(given)
             if run is None:
                 run = folder.summary().best if folder.finished else 0
@@ -54,7 +55,8 @@ class Saved:
                 )
             of, name = _folder_of(given.resolve()), given.resolve().name
             number = int(name) if of and name.isdigit() else None
-            return Saved(Intervention.load(given), of, path, number, **options)
+            found = Intervention.load(given) if of is None or number is None else of.intervention(number)
+            return Saved(found, of, path, number, **options)
         if not given.exists():
             raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
         raise PivotalError(
@@ -136,6 +138,6 @@ class Saved:
 def _folder_of(intervention: Path) -> RunFolder | None:
     """The run that an intervention belongs to (RUN/interventions/0)."""
     inside = intervention.parent
-    if inside.name == INTERVENTIONS and (inside.parent / RUN).is_file():
+    if inside.name == INTERVENTIONS and holds_run(inside.parent):
         return RunFolder.open(inside.parent)
     return None

@@ -176,19 +176,26 @@ def _text(path: Path | None) -> str | None:
 # -- a run ----------------------------------------------------------------------------------------------------------
 
 
-def _show_run(path: str, page: Path | None, json: bool) -> None:
+def _read_run(path: str) -> tuple[RunFolder, dict[str, str], Summary | None]:
+    """The run, what its files are, and its summary if it is finished."""
     from pivotal.jobs.run_folder import RunFolder
-    from pivotal.report import evidence, tables
 
     folder = RunFolder.open(path)
-    summary = folder.summary() if folder.finished else None
     files = {name: what for name, what in _FILES.items() if (folder.path / name).exists()}
+    return folder, files, folder.summary() if folder.finished else None
+
+
+def _show_run(path: str, page: Path | None, json: bool) -> None:
+    from pivotal.jobs.run_folder import reread
+    from pivotal.report import evidence, tables
+
+    folder, files, summary = reread(_read_run)(path)
     if json:
         terminal.as_json(
             {
                 "folder": str(folder.path),
                 "kind": "run",
-                "finished": folder.finished,
+                "finished": summary is not None,
                 "settings": folder.settings,
                 "command": folder.info.command or "",
                 "summary": summary,

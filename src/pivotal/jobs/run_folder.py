@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import wraps
 from importlib import metadata
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import LOCK, differences, disk, inside, is_partial, remove_partials, write_text
@@ -26,6 +29,7 @@ from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "run.json",
@@ -36,6 +40,8 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "certificate.json",
     "report.html",
 )
+REPLACED = ".run.json"
+"""What run.json is called while the files of a run are removed, so that another run can take its place."""
 WHOLE_BASES = "bases.json"
 """The cards of the bases that were searched; their arrays are in bases.safetensors."""
 UNITS = "units.json"
@@ -73,6 +79,38 @@ _FINGERPRINTS = {
 """What it means if a fingerprint among the settings differs."""
 
 
+class Replaced(PivotalError):
+    """Another run has taken the place of the one that is read."""
+
+
+def reread(read: Callable[P, T]) -> Callable[P, T]:
+    """Make a function read a run folder again, from the start, if another run takes its place meanwhile."""
+
+    @wraps(read)
+    def steady(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(100):
+            try:
+                return read(*args, **kwargs)
+            except Replaced:
+                time.sleep(0.02)
+        return read(*args, **kwargs)
+
+    return steady
+
+
+def _of_one_run(read: Callable[Concatenate[RunFolder, P], T]) -> Callable[Concatenate[RunFolder, P], T]:
+    """Make a method raise Replaced if what it read may be of another run."""
+
+    @wraps(read)
+    def checked(folder: RunFolder, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(folder, *args, **kwargs)
+        finally:
+            folder.check_same()
+
+    return checked
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of a run. Anybody may read it; only a process that holds its lock (`files.locked`) writes there."""
@@ -80,13 +118,24 @@ class RunFolder:
     path: Path
     info: RunRecord
     """The content of run.json."""
+    mark: tuple[int, int] | None = field(default=None, repr=False, compare=False)
+    """Tells whether run.json is still that of this run."""
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
         """Open the folder of a run. Raises PivotalError if it is none."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
+        if (mark := _mark(path)) is None and holds_run(path):
+            raise Replaced(f"Another run replaces the one in {path}. Repeat the command.")
+        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing), mark)
+
+    def check_same(self) -> None:
+        """Raise Replaced if another run has taken the place of this one since it was opened."""
+        if self.mark != _mark(self.path):
+            raise Replaced(
+                f"Another run has replaced the one in {self.path} that was being read. Repeat the command."
+            )
 
     @staticmethod
     def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
@@ -107,6 +156,8 @@ class RunFolder:
                     "Name another folder with --out, or replace that run with --overwrite."
                 )
             return
+        if holds_run(path):  # another process was killed when it removed that run
+            return
         with disk(path):
             foreign = sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p))
         if foreign:
@@ -124,12 +175,14 @@ class RunFolder:
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
             if (path / RUN).is_file():
-                RunFolder.open(path).discard()
+                os.replace(path / RUN, path / REPLACED)  # first, so that whoever reads the folder notices it
+        if holds_run(path):
+            RunFolder(path, serial.read(path / REPLACED, RunRecord)).discard()
         about = {**_about_this_run(), **(info or {})}
         folder = RunFolder(path, RunRecord(format=FORMAT, settings=serial.plain(settings), **about))
-        folder.remove_partials()
         folder.write_json(RUN, folder.info)
-        return folder
+        folder.remove_partials()
+        return replace(folder, mark=_mark(path))
 
     def discard(self) -> None:
         """Remove the files that the run wrote, and the folders in it that are then empty."""
@@ -144,6 +197,8 @@ class RunFolder:
     def remove_partials(self) -> None:
         """Remove what a killed process left behind."""
         with disk(self.path):
+            if self._has(RUN):
+                (self.path / REPLACED).unlink(missing_ok=True)
             for folder in {self.path, *(path.parent for path in own_files(self.path, self.info))}:
                 if folder.is_dir():
                     remove_partials(folder)
@@ -178,9 +233,13 @@ class RunFolder:
             )
 
     @property
+    @_of_one_run
     def finished(self) -> bool:
         """Whether the run has its summary, which is written last."""
-        return (self.path / SUMMARY).is_file()
+        return self._has(SUMMARY)
+
+    def _has(self, name: str) -> bool:
+        return (self.path / name).is_file()
 
     @property
     def report(self) -> Path:
@@ -189,7 +248,7 @@ class RunFolder:
 
     def __repr__(self) -> str:
         asked = f"{self.settings.get('phenomenon')} in {self.settings.get('model')}"
-        return f"RunFolder({self.path}: a run, {asked}, {'finished' if self.finished else 'unfinished'})"
+        return f"RunFolder({self.path}: a run, {asked}, {'' if self._has(SUMMARY) else 'un'}finished)"
 
     def _repr_html_(self) -> str:
         from pivotal.report.notebook import run_html
@@ -212,6 +271,7 @@ class RunFolder:
         """Write a text file into the folder, atomically."""
         write_text(inside(self.path, name), text)
 
+    @_of_one_run
     def summary(self) -> Summary:
         """The summary of a finished run."""
         command = self.info.command
@@ -238,10 +298,11 @@ class RunFolder:
         """What each unit of the best run does in the untouched model; None if the run is not finished."""
         return self._optional(UNITS, UnitProfiles)
 
+    @_of_one_run
     def _optional(self, name: str, kind: type[T]) -> T | None:
-        path = self.path / name
-        return serial.read(path, kind) if path.is_file() else None
+        return serial.read(self.path / name, kind) if self._has(name) else None
 
+    @_of_one_run
     def history(self) -> list[Progress]:
         """The rows written so far, without a row that a kill cut off."""
         path = self.path / HISTORY
@@ -261,6 +322,7 @@ class RunFolder:
             place = inside(self.path, INTERVENTIONS, str(r), CARD).parent
             replace(intervention, question_fingerprint=question).save(place)
 
+    @_of_one_run
     def intervention(self, run: int | None = None) -> Intervention:
         """The intervention of a run. Default: the best run, or run 0 if the run is not finished."""
         count = self.runs_saved()
@@ -284,16 +346,32 @@ class RunFolder:
             write_bases(self.path / BASES, kept)
             self.write_json(WHOLE_BASES, {name: basis.card for name, basis in kept.items()})
 
+    @_of_one_run
     def bases(self) -> dict[str, StoredBasis]:
         """The bases that were searched and saved."""
-        if not (self.path / WHOLE_BASES).is_file():
+        if not self._has(WHOLE_BASES):
             return {}
         return read_bases(self.path / BASES, serial.read(self.path / WHOLE_BASES, dict[str, BasisCard]))
 
+    @_of_one_run
     def runs_saved(self) -> int:
         """The number of runs whose interventions are saved."""
         saved = (self.path / INTERVENTIONS / str(run) / CARD for run in count())
         return sum(1 for _ in takewhile(Path.is_file, saved))
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """Tells the run.json of one run from that of another. The files of a run are there only while its run.json is."""
+    try:
+        about = (path / RUN).stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
+
+
+def holds_run(path: Path) -> bool:
+    """Whether a folder is that of a run, even if another run is about to replace it."""
+    return (path / RUN).is_file() or (path / REPLACED).is_file()
 
 
 def listed_run(path: Path) -> dict[str, Any]:
@@ -306,14 +384,19 @@ def listed_run(path: Path) -> dict[str, Any]:
         "error": None,
     }
     try:
-        folder = RunFolder.open(path)
-        summary = folder.summary() if folder.finished else None
+        folder, summary = _with_summary(path)
         asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
         units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
-        found = {"started": folder.info.started, "finished": folder.finished, **asked}
+        found = {"started": folder.info.started, "finished": summary is not None, **asked}
         return {**entry, **found, "units": units, "flip_accuracy": flipped}
     except (PivotalError, OSError) as error:
         return {**entry, "kind": "unreadable", "error": str(error)}
+
+
+@reread
+def _with_summary(path: Path) -> tuple[RunFolder, Summary | None]:
+    folder = RunFolder.open(path)
+    return folder, folder.summary() if folder.finished else None
 
 
 def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run, reread
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
@@ -69,14 +69,18 @@ class LiveRuns:
         path = self.path(run) / REPORT
         return path if path.is_file() and not path.is_symlink() else None
 
+    @reread
     def live(self, run: int, which: int | None = None) -> LiveIntervention:
         """An intervention with its model. Those used last are kept."""
         folder = RunFolder.open(self.path(run))
         chosen = _best(folder) if which is None else which
         card = folder.path / INTERVENTIONS / str(chosen) / CARD
         changed = card.stat().st_mtime_ns if card.is_file() else 0
-        return self._intervention(folder.path, chosen, changed)
+        live = self._intervention(folder.path, chosen, changed)
+        folder.check_same()
+        return live
 
+    @reread
     def opened(self, run: int, which: int | None = None) -> dict[str, Any]:
         """What the page shows of a run: labels, units with their ranges, sites and stored pairs."""
         folder, live = RunFolder.open(self.path(run)), self.live(run, which)

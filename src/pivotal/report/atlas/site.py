@@ -32,8 +32,8 @@ def write_site(study: Path, out: Path | None = None) -> Path:
     """Write the site of a study and return its first page. By default it is the folder `site` of the study."""
     site = study / SITE if out is None else out
     with locked(study, "study"):
-        folder = StudyFolder.open(study)
         _check_ours(site)
+        folder = StudyFolder.open(study)
         atlas = atlas_of(folder.recipe, folder.rows)
         downloads = _copy_interventions(study, atlas, site)
         pages = {
