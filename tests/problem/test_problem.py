@@ -19,6 +19,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
 LABELS = ("singular", "plural")
@@ -164,7 +165,7 @@ def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
     assert [pair.prefix for pair in problem.pairs] == ["The cat"]
     assert problem.rejected.total == 5
     assert problem.rejected.reasons["outside the vocabulary: wug"] == 2
-    assert problem.rejected.describe(1) == "outside the vocabulary: wug (2) and 2 more"
+    assert told_reasons(problem.rejected.reasons, 1) == "outside the vocabulary: wug (2) and 2 more"
 
 
 def test_nothing_left_to_ask_is_an_error() -> None:

@@ -217,9 +217,9 @@ def _trained_prefixes(saved: Saved, lm: LanguageModel) -> frozenset[str] | None:
 
 def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
-    from pivotal.evidence.side_effects import bundled_phenomena, effects_on_others, text_cost
+    from pivotal.evidence.side_effects import bundled_phenomena, text_cost, with_others
     from pivotal.problem.text import sentences_of
-    from pivotal.records.evidence import Panel
+    from pivotal.records.evidence import Evidence, Panel
     from pivotal.report.evidence import effects_table, text_sentence
 
     lm = saved.load_model()
@@ -230,7 +230,7 @@ def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
         model=lm.name,
         phenomenon=saved.intervention.phenomenon,
         text=text_cost(saved.intervention, lm, sentences, name=name),
-        effects=tuple(effects_on_others(saved.intervention, lm, bundled_phenomena())),
+        effects=with_others(Evidence(), saved.intervention, lm, bundled_phenomena()).effects,
     )
     if json:
         terminal.as_json(found)

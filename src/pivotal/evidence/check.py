@@ -14,9 +14,9 @@ from pivotal.evidence.evaluation import overlap_of
 from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
+from pivotal.problem.asking import askable
 from pivotal.problem.batch import Batch
 from pivotal.problem.counterfactuals import match
-from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of
 from pivotal.problem.problem import Problem
@@ -55,7 +55,7 @@ def check(
     if most is None:
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
-    asked, rejected = askable(model, read, question.steps)
+    _, asked, rejected = askable(model, read, question.steps)
     more = options_for_more(model, read, question.steps, len(asked)) if asked and rejected.total else ()
     found = CheckReport(
         model=model.name,
@@ -136,7 +136,7 @@ def what_is_known(
     """Whether the verdict would object to the question before any search. `pairs` are those of the question, if they
     are already loaded."""
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
-    asked, rejected = askable(model, read, question.steps)
+    _, asked, rejected = askable(model, read, question.steps)
     if not len(asked):
         return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
     try:

@@ -25,6 +25,7 @@ from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.questions.question import names_of
 from pivotal.records.evidence import Effect, Evidence, TextCost
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
 from pivotal.records.summary import Kept
 
 PAIRS = 200
@@ -49,18 +50,23 @@ def unanswered(evidence: Evidence, own: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in answered]
 
 
-def effects_on_others(
-    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet | Examples]
-) -> Iterable[Effect]:
-    """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
-    own = (intervention.phenomenon, *names_of(intervention.phenomenon))
+def with_others(
+    evidence: Evidence, intervention: Intervention, model: LanguageModel, others: Iterable[PairSet | Examples]
+) -> Evidence:
+    """The evidence with the effects on other phenomena that it lacks, in the order in which they are asked."""
+    others = list(others)
+    names = [pairs.name for pairs in others]
+    lacking = unanswered(evidence, intervention.phenomenon, names)
+    effects, unasked = list(evidence.effects), list(evidence.unasked)
     for pairs in others:
-        if pairs.name in own:
-            continue
-        try:
-            yield effect_on(intervention, model, pairs)
-        except PivotalError:  # no pair of it can be asked
-            continue
+        if pairs.name in lacking:
+            try:
+                effects.append(effect_on(intervention, model, pairs))
+            except PivotalError:  # no pair of it can be asked
+                unasked.append(pairs.name)
+    place = {name: i for i, name in enumerate(names)}
+    effects.sort(key=lambda effect: place.get(effect.phenomenon, len(place)))
+    return replace(evidence, effects=tuple(effects), unasked=tuple(unasked))
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from pivotal.evidence.checks import divergence_of, dose_response, interchange, n
 from pivotal.evidence.evaluation import Evaluation, overlap_of, random_control, scores_of, unseen_words
 from pivotal.evidence.examination import Examination, score_many
 from pivotal.evidence.knowledge import cue_swap
-from pivotal.evidence.side_effects import bundled_phenomena, effects_on_others, kept_of, text_cost, unanswered
+from pivotal.evidence.side_effects import bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.models.base import LanguageModel
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
@@ -202,19 +202,10 @@ class Collection:
         return replace(evidence, permuted=permuted, shuffled=shuffled)
 
     def with_others(self, evidence: Evidence, intervention: Intervention, model: LanguageModel) -> Evidence:
-        """The evidence with the other phenomena that it lacks, in the order in which they are asked."""
+        """The evidence with the other phenomena that it lacks."""
         self._say("other phenomena", 0)
-        others = list(bundled_phenomena() if self.others is None else self.others)
-        names = [pairs.name for pairs in others]
-        lacking = set(unanswered(evidence, intervention.phenomenon, names))
-        found = list(
-            effects_on_others(intervention, model, [pairs for pairs in others if pairs.name in lacking])
-        )
-        place = {name: i for i, name in enumerate(names)}
-        effects = sorted((*evidence.effects, *found), key=lambda one: place.get(one.phenomenon, len(place)))
-        asked = {effect.phenomenon for effect in found}
-        unasked = (*evidence.unasked, *(name for name in names if name in lacking - asked))
-        return replace(evidence, effects=tuple(effects), unasked=unasked)
+        others = bundled_phenomena() if self.others is None else self.others
+        return with_others(evidence, intervention, model, others)
 
     def _say(self, phase: str, step: int) -> None:
         self.progress(Progress(phase, step, 1))

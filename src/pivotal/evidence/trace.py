@@ -137,7 +137,7 @@ def _followed(
     )
     watch = _Recorder(model, intervention, tree, None if found is None else found.counterfactuals)
     seen = model.states(model.prepare(tree.everywhere()), watch)
-    watch.check_reached()
+    watch.edit.check_reached()
     sets = sorted({side for one in asked for side in one.sides})
     log_p, kl = _predictions(model, seen, sets)
     # Before the first edit both sides are equal. Set their KL to zero, without rounding errors.
@@ -198,7 +198,7 @@ class _Recorder:
         """`tree` gives the edited nodes and their directions. With `counterfactuals` they take the states there."""
         space = model.unit_space(intervention.sites)
         mask, values = dense(intervention, space, model.device)
-        self._edit = MaskedEdit(
+        self.edit = MaskedEdit(
             space,
             torch.cat([torch.zeros_like(mask), mask]),
             values.expand(2, -1, -1),
@@ -221,7 +221,7 @@ class _Recorder:
             return h
         # `PrefixTree.everywhere` has raised the directions by one.
         edited = [dataclasses.replace(span, direction=span.direction - 1) for span in spans if span.direction]
-        new = self._edit(site, edited, h)
+        new = self.edit(site, edited, h)
         for span in spans:
             nodes, sides = span.nodes_of_rows.cpu(), new[span.rows].expand(-1, 2, -1).float()
             if site in self._units:
@@ -234,9 +234,6 @@ class _Recorder:
                 moved = (changed - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
                 self.change[nodes, self._layers[site]] = moved.cpu()
         return new
-
-    def check_reached(self) -> None:
-        self._edit.check_reached()
 
 
 def columns_of(units: Sequence[Unit]) -> list[int]:

@@ -93,22 +93,18 @@ class NaturalRange:
         self._model, self._examples, self._space, self._work = model, examples, space, work
 
     @cached_property
+    @torch.no_grad()
     def ends(self) -> Range:
         """The range. Measuring it counts as work."""
         chosen = self._examples.sampled(SAMPLE)
         tree = (self._examples if chosen is None else self._examples.restrict(chosen)).tree
         self._work.forward += tree.n_live
-        return natural_range(self._model, tree, self._space)
-
-
-@torch.no_grad()
-def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> Range:
-    """The 1st and the 99th percentile of each coordinate over the distinct states to edit."""
-    ends = [
-        _usual(torch.cat([rows for rows in seen if rows is not None]))
-        for _, _, seen in _seen(model, space, _recorded_in(model, tree, space))
-    ]
-    return torch.cat([low for low, _ in ends]), torch.cat([high for _, high in ends])
+        seen = [
+            rows
+            for _, _, rows in _seen(self._model, self._space, _recorded_in(self._model, tree, self._space))
+        ]
+        lows, highs = zip(*(_usual(torch.cat(rows)) for rows in seen), strict=True)
+        return torch.cat(lows), torch.cat(highs)
 
 
 @torch.no_grad()
@@ -117,10 +113,7 @@ def states_to_edit(
 ) -> list[Float[Tensor, "_ coordinates"]]:
     """The distinct states of one site to edit, for each direction."""
     (site,) = space.sites
-    return [
-        torch.cat(rows) if rows else torch.zeros(0, site.coordinates, device=model.device)
-        for rows in _recorded_in(model, tree, space).rows[site.name]
-    ]
+    return [torch.cat(rows) for rows in _recorded_in(model, tree, space).rows[site.name]]
 
 
 def _recorded_in(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> _Recorder:
@@ -140,16 +133,15 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
     own = torch.zeros(directions, space.coordinates, device=model.device)
     scale = torch.zeros(space.coordinates, device=model.device)
     for site, where, seen in _seen(model, space, recorder):
-        everything = torch.cat([rows for rows in seen if rows is not None])
-        low, high = _usual(everything) if site.bounds is None else (None, None)
-        if low is not None:
-            everything = everything.clamp(low, high)
+        if site.bounds is None:
+            low, high = _usual(torch.cat(seen))
+            seen = [rows.clamp(low, high) for rows in seen]
+        everything = torch.cat(seen)
         mean = everything.mean(0)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
-            here = mean if rows is None else (rows if low is None else rows.clamp(low, high)).mean(0)
-            own[direction, where] = here
+            own[direction, where] = rows.mean(0) if len(rows) else mean
     return Activations(target=own.flip(0), own=own, scale=scale)
 
 
@@ -162,18 +154,18 @@ def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], 
 
 def _seen(
     model: LanguageModel, space: UnitSpace, recorder: _Recorder
-) -> Iterator[tuple[Site, slice, list[Tensor | None]]]:
+) -> Iterator[tuple[Site, slice, list[Tensor]]]:
     """The recorded states of each site for each direction, and the place of their coordinates. A basis can have many
     thousands of coordinates, and they come in blocks."""
     for site in space.sites:
         start = space.coordinates_of(site.name).start
-        rows = [torch.cat(rows) if rows else None for rows in recorder.rows[_recorded(site)]]
+        rows = [torch.cat(rows) for rows in recorder.rows[_recorded(site)]]
         if not site.basis:
             yield site, space.coordinates_of(site.name), rows
             continue
         for columns in torch.arange(site.width, device=model.device).split(_BLOCK):
             first = start + int(columns[0])
-            z = [None if h is None else model.bases[site.name].encode(h, columns) for h in rows]
+            z = [model.bases[site.name].encode(h, columns) for h in rows]
             yield site, slice(first, first + len(columns)), z
 
 
@@ -188,15 +180,16 @@ class _Recorder:
     runs = 1
 
     def __init__(self, space: UnitSpace, directions: int) -> None:
+        self._directions = directions
         self.sites = frozenset(_recorded(site) for site in space.sites)
-        self.rows: dict[str, list[list[Tensor]]] = {
-            name: [[] for _ in range(directions)] for name in self.sites
-        }
+        self.rows: dict[str, list[list[Tensor]]] = {}
+        """By site and direction. The first part is empty, so that a direction without examples has its width."""
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
     ) -> Float[Tensor, "nodes _ width"]:
-        if site in self.rows:
+        if site in self.sites:
+            rows = self.rows.setdefault(site, [[h[:0, 0].float()] for _ in range(self._directions)])
             for span in spans:
-                self.rows[site][span.direction].append(h[span.rows, 0].float().clone())
+                rows[span.direction].append(h[span.rows, 0].float().clone())
         return h

@@ -11,13 +11,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.vocabulary import Encoding
 from pivotal.questions.minimal_pair import MinimalPair, members, shown
+from pivotal.questions.pairs import PairSet
+from pivotal.records.summary import Rejections, told_reasons
 from pivotal.units import Steps
 
 T = TypeVar("T")
@@ -143,3 +145,42 @@ def _once(cache: dict[Any, Any], key: str | tuple[str, str], compute: Callable[.
     if isinstance(found, _Refusal):
         raise PivotalError(found.reason)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Counts of the pairs that the model cannot be asked, by reason."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """The number of pairs that are asked without some word of a set, by reason."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.reasons.values())
+
+    def __add__(self, other: Rejected) -> Rejected:
+        return Rejected(self.reasons + other.reasons, self.left_out + other.left_out)
+
+    def describe(self) -> str:
+        """The reasons with their counts, and the most frequent words for each reason."""
+        return told_reasons(dict(self.reasons.most_common()))
+
+    def record(self) -> Rejections:
+        """The counts as they are stored, the most frequent reason first."""
+        reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        return Rejections(total=self.total, reasons=dict(reasons))
+
+
+def askable(model: LanguageModel, pairs: PairSet, steps: Steps) -> tuple[list[AskedPair], PairSet, Rejected]:
+    """The pairs that the model can be asked, without running it, and the counts of the others by reason."""
+    asking, reasons = Asking(model, steps), Counter[str]()
+    asked, kept = [], []
+    for pair in pairs:
+        try:
+            asked.append(asking.ask(pair))
+        except PivotalError as error:
+            reasons[str(error)] += 1
+            continue
+        kept.append(pair)
+    return asked, replace(pairs, pairs=tuple(kept)), Rejected(reasons, asking.left_out)

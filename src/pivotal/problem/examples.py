@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,45 +14,18 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.asking import AskedPair, Asking, Tokens
+from pivotal.problem.asking import AskedPair, Rejected, Tokens, askable
 from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.text import cure_of
 from pivotal.problem.word_index import WordIndex
-from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.records.summary import Rejections, told_reasons
 from pivotal.units import Steps
 
 _FEWEST_KEPT = 12
 """The fewest sentences of each kept question or text in a subset of the examples."""
 _MOST_BYTES = 2**27
 """The most bytes of untouched states that are kept, 134 MB. If there are more, each batch computes its own again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Counts of the pairs that the model cannot be asked, by reason."""
-
-    reasons: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    """The number of pairs that are asked without some word of a set, by reason."""
-
-    @property
-    def total(self) -> int:
-        return sum(self.reasons.values())
-
-    def __add__(self, other: Rejected) -> Rejected:
-        return Rejected(self.reasons + other.reasons, self.left_out + other.left_out)
-
-    def describe(self) -> str:
-        """The reasons with their counts, and the most frequent words for each reason."""
-        return told_reasons(dict(self.reasons.most_common()))
-
-    def record(self) -> Rejections:
-        """The counts as they are stored, the most frequent reason first."""
-        reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
-        return Rejections(total=self.total, reasons=dict(reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +93,8 @@ class Examples:
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
         """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""
-        asked, kept, rejected = _tokenised(model, pairs, steps)
+        asked, askable_pairs, rejected = askable(model, pairs, steps)
+        kept = list(askable_pairs)
         _check_some(asked, model, pairs, rejected, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
@@ -287,28 +260,6 @@ class Examples:
 def positions(asked: Sequence[AskedPair]) -> list[int]:
     """The positions of the cues; -1 without a cue."""
     return [-1 if one.cue is None else one.cue for one in asked]
-
-
-def askable(model: LanguageModel, pairs: PairSet, steps: Steps) -> tuple[PairSet, Rejected]:
-    """The pairs that the model can be asked, without running it, and the counts of the others."""
-    _, kept, rejected = _tokenised(model, pairs, steps)
-    return replace(pairs, pairs=tuple(kept)), rejected
-
-
-def _tokenised(
-    model: LanguageModel, pairs: PairSet, steps: Steps
-) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
-    """The pairs that the model can be asked. The other pairs are counted by reason."""
-    asking, reasons = Asking(model, steps), Counter[str]()
-    asked, kept = [], []
-    for pair in pairs:
-        try:
-            asked.append(asking.ask(pair))
-        except PivotalError as error:
-            reasons[str(error)] += 1
-            continue
-        kept.append(pair)
-    return asked, kept, Rejected(reasons, asking.left_out)
 
 
 _UNDECIDED = "no preference: the model gives the words of both labels the same probability, or none"

@@ -13,8 +13,9 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import dense
 from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
+from pivotal.problem.asking import Rejected
 from pivotal.problem.batch import Batch, FixedBatches, Outcome, Work
-from pivotal.problem.examples import Examples, Rejected
+from pivotal.problem.examples import Examples
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention

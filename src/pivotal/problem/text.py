@@ -6,7 +6,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from pivotal.errors import PivotalError
 from pivotal.files import asset, read_text
 from pivotal.models.base import LanguageModel
-from pivotal.problem.asking import Asking
+from pivotal.problem.asking import askable
 from pivotal.questions.minimal_pair import members
 from pivotal.questions.pairs import PairSet
 from pivotal.units import Steps
@@ -127,12 +126,7 @@ def options_for_more(model: LanguageModel, pairs: PairSet, steps: Steps, asked: 
 
 def _count(model: LanguageModel, pairs: PairSet, steps: Steps) -> int:
     """The number of pairs that the model can be asked."""
-    asking, count = Asking(model, steps), 0
-    for pair in pairs:
-        with suppress(PivotalError):
-            asking.ask(pair)
-            count += 1
-    return count
+    return len(askable(model, pairs, steps)[1])
 
 
 def _spellings(model: LanguageModel, pairs: PairSet) -> list[str]:
