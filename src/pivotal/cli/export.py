@@ -1,19 +1,24 @@
-"""`pivotal export`: write an intervention in the format of another library."""
+"""`pivotal export`, `pivotal push` and `pivotal pull`: an intervention for another library, or on the hub."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_question
+from pivotal.cli.shared_options import in_output, in_question, in_run
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.models import LanguageModel
     from pivotal.problem.problem import Problem
+    from pivotal.records.intervention import Intervention
 
 
 @shared_options.takes_run
@@ -101,3 +106,147 @@ def hub_name(spec: str) -> str | None:
     if spec.startswith("hf:"):
         return spec.removeprefix("hf:")
     return spec if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", spec) and not Path(spec).exists() else None
+
+
+# -- the Hugging Face hub -------------------------------------------------------------------------------------------
+
+
+@shared_options.takes_run
+def push(
+    repository: Annotated[
+        str, typer.Argument(metavar="ORG/NAME", help="The repository on the hub.", show_default=False)
+    ],
+    *,
+    base_model: Annotated[
+        str | None,
+        in_run("The name of the model on the hub. Default: the run's model, if it came from there."),
+    ] = None,
+    license: Annotated[
+        str | None, in_run("The licence, such as apache-2.0. Default: that of the base model on the hub.")
+    ] = None,
+    private: Annotated[bool, in_output("Create a private repository.", "--private")] = False,
+    dry_run: Annotated[
+        bool, in_output("Write the folder, print the card, and upload nothing.", "--dry-run")
+    ] = False,
+    out: Annotated[
+        str | None, in_output("With --dry-run: the folder to write. Default: shared/ORG-NAME.")
+    ] = None,
+    json: shared_options.Json = False,
+    **chosen: Any,
+) -> None:
+    """Share an intervention on the Hugging Face hub: its card, values, certificate, report and adapters."""
+    from pivotal.cli.run_argument import Saved
+    from pivotal.exports import hub
+    from pivotal.exports.base import check_folder
+    from pivotal.files import disk
+
+    hub.check_name(repository)
+    if out is not None and not dry_run:
+        raise PivotalError(
+            "--out is the folder of --dry-run, but --dry-run was not given. Add it, or leave --out out."
+        )
+    saved = Saved.read(**chosen)
+    folder = Path(out) if out is not None else Path("shared") / repository.replace("/", "-")
+    if dry_run:
+        check_folder(folder, lambda there: ())
+    based = base_model or hub_name(saved.question.model)
+    shared = hub.Shared(
+        saved.intervention,
+        saved.load_model(),
+        repository,
+        based,
+        license or (hub.licence_of(based) if based else None),
+        *_evidence(saved),
+    )
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary) / "repository"
+        notes = hub.write_shared(shared, made)
+        card = (made / "README.md").read_text(encoding="utf-8")
+        if dry_run:
+            with disk(folder):
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+        where = str(folder) if dry_run else hub.push(made, repository, private=private)
+    if json:
+        terminal.as_json(
+            {"repository": repository, "written": where, "dry_run": dry_run, "notes": notes, "card": card}
+        )
+        return
+    if dry_run:
+        terminal.line(card)
+    for note in notes:
+        terminal.note(note)
+    terminal.line(f"Written to {where}; nothing was uploaded." if dry_run else f"Pushed to {where}")
+
+
+def _evidence(saved: Saved) -> tuple[int | None, tuple[Path, ...]]:
+    """The number of held-out pairs of the run, and its files that belong to the intervention."""
+    from pivotal.jobs.run_folder import CERTIFICATE
+
+    if saved.folder is None:
+        return None, ()
+    files = [saved.folder.report] if saved.folder.report.is_file() else []
+    certificate = saved.folder.certificate()
+    if certificate is not None and certificate.intervention == saved.intervention.fingerprint():
+        files.append(saved.folder.path / CERTIFICATE)
+    return saved.folder.summary().pairs.test if saved.folder.finished else None, tuple(files)
+
+
+def pull(
+    repository: Annotated[
+        str,
+        typer.Argument(
+            metavar="ORG/NAME", help="The repository on the hub, or a folder from push.", show_default=False
+        ),
+    ],
+    *,
+    revision: Annotated[str | None, in_run("A commit, tag or branch. Default: the newest commit.")] = None,
+    offline: Annotated[bool, in_run("Use what was downloaded before, and no network.", "--offline")] = False,
+    model: Annotated[
+        str | None,
+        in_run(
+            "The model that the intervention is for. Its fingerprint is checked.",
+            autocompletion=complete.models,
+        ),
+    ] = None,
+    device: shared_options.Device = None,
+    out: Annotated[str | None, in_output("The folder to write. Default: interventions/ORG-NAME.")] = None,
+    overwrite: shared_options.Overwrite = False,
+    json: shared_options.Json = False,
+) -> None:
+    """Download an intervention from the Hugging Face hub: JSON and safetensors only, from one commit."""
+    from pivotal.exports import hub
+    from pivotal.records import serial
+
+    pulled = hub.pull(repository, revision, offline=offline)
+    intervention, commit = pulled.intervention, pulled.source.commit
+    checked = _check_fingerprint(intervention, model, device)
+    name = Path(repository).resolve().name if commit is None else repository.replace("/", "-")
+    folder = Path(out) if out is not None else Path("interventions") / name
+    hub.keep(pulled, folder, overwrite=overwrite)
+    if json:
+        told = {"folder": str(folder), "fingerprint_checked": checked, "cached": pulled.cached}
+        terminal.as_json({**told, **serial.plain(pulled.source)})
+        return
+    terminal.line(repr(intervention))
+    if pulled.cached and not offline:
+        terminal.note("The Hugging Face hub does not answer. These are files of an earlier download.")
+    if not checked:
+        terminal.note(
+            f"The model was not checked: it must have the fingerprint {intervention.model_fingerprint}. Verbs that "
+            "apply the intervention check it; --model checks it now."
+        )
+    terminal.line(f"Written to {folder}" + (f", commit {commit}." if commit else "."))
+
+
+def _check_fingerprint(intervention: Intervention, model: str | None, device: str | None) -> bool:
+    """Compare the model with the intervention's. Without `model`, that of the card if it is known by name here: a
+    stranger's card may name anything, so nothing is downloaded and no path is opened because of it."""
+    from pivotal.models import list_models, load_model
+
+    if model is None and intervention.model not in dict(list_models()):
+        return False
+    lm = load_model(model or intervention.model, device=device, download=model is not None)
+    weights = intervention.model_fingerprint.partition("+")[0]
+    if lm.fingerprint().partition("+")[0] != weights:
+        intervention.check_model(lm.name, lm.fingerprint())
+    return True

@@ -18,25 +18,21 @@ import typer
 from typer.core import TyperGroup
 
 from pivotal.cli import terminal
-from pivotal.cli.atlas import atlas
 from pivotal.cli.certify import certify
 from pivotal.cli.check import check
-from pivotal.cli.compare import compare
 from pivotal.cli.convert import convert
 from pivotal.cli.eval_lm import eval_lm
 from pivotal.cli.evaluate import evaluate
-from pivotal.cli.export import export
+from pivotal.cli.export import export, pull, push
 from pivotal.cli.find import find
 from pivotal.cli.fit_basis import fit_basis
 from pivotal.cli.generate import generate
 from pivotal.cli.import_lm import import_lm
 from pivotal.cli.list import list_names
 from pivotal.cli.new_phenomenon import new_phenomenon
-from pivotal.cli.pull import pull
-from pivotal.cli.push import push
 from pivotal.cli.serve import serve
 from pivotal.cli.show import show
-from pivotal.cli.study import study
+from pivotal.cli.study import atlas, compare, study
 from pivotal.cli.trace import trace
 from pivotal.cli.train_lm import train_lm
 from pivotal.errors import PivotalError

@@ -1,4 +1,4 @@
-"""`pivotal study`: many runs, collected in one file of results."""
+"""`pivotal study`, `pivotal compare` and `pivotal atlas`: many runs, collected in one file of results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_machine, in_output, in_question
+from pivotal.cli.shared_options import in_machine, in_output, in_question, in_search
 from pivotal.errors import PivotalError
+from pivotal.questions.question import Question
 
 if TYPE_CHECKING:
     from pivotal.jobs.study.job import Studied, StudyPlan
@@ -135,6 +136,109 @@ def study(
         raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
     elif (studied := carry_out(chosen, **asked)) is not None:
         finish(studied, asked["json"])
+
+
+@takes_study_options
+def atlas(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A YAML file, or the name of a recipe: small for the example, atlas for all bundled phenomena.",
+            autocompletion=complete.recipes,
+        ),
+    ] = "atlas",
+    check: Annotated[
+        bool, in_question("Only test which phenomena the models know, and search nothing.", "--check")
+    ] = False,
+    **asked: Any,
+) -> None:
+    """Search many phenomena in several models, apply each intervention to the others, and write a site.
+
+    An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
+    know are listed and not searched; `--check` lists them before any search. The site is one folder of pages that open
+    from disk.
+    """
+    from pivotal.jobs.study.recipe import read_recipe
+    from pivotal.report.atlas.entries import atlas_of
+    from pivotal.report.atlas.findings import what_is_known
+    from pivotal.report.atlas.site import INDEX, SITE, write_site
+    from pivotal.report.study import StudyFolder
+
+    chosen = read_recipe(recipe, prefix="atlas-")
+    studied = carry_out(chosen, report=write_site, check=check, **asked)
+    if studied is None:
+        return
+    folder, page = StudyFolder.open(studied.folder), studied.folder / SITE / INDEX
+    if check and not asked["json"]:
+        terminal.table(what_is_known(atlas_of(folder.recipe, folder.rows)))
+    finish(studied, asked["json"], f"The site is {page}.", site=str(page))
+
+
+@shared_options.takes_question
+def compare(
+    ctx: typer.Context,
+    searches: Annotated[
+        str | None,
+        in_search(
+            "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that "
+            "states values, as paper does, uses them unless --values is given. Default: all searches.",
+            metavar="A,B,…",
+        ),
+    ] = None,
+    max_units: Annotated[
+        str, in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
+    ] = "1..5",
+    runs: Annotated[int, in_search("Number of runs of each search, with consecutive seeds.", min=1)] = 3,
+    max_kl: shared_options.MaxKL = None,
+    kl_weight: shared_options.KLWeight = None,
+    option: Annotated[
+        list[str] | None,
+        in_search(
+            "Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
+            "--option",
+            "-o",
+            metavar="SEARCH.NAME=VALUE",
+        ),
+    ] = None,
+    device: shared_options.Device = None,
+    out: Out = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
+    **question: Any,
+) -> None:
+    """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
+
+    A comparison is a study whose recipe is written for you (recipe.yaml in its folder): after Ctrl-C or a kill the same
+    command continues, and `pivotal show FOLDER --page` makes its tables and figures again.
+    """
+    from pivotal.jobs.run_folder import REPORT
+    from pivotal.jobs.study.comparison import comparison, sizes_of
+    from pivotal.report.study import StudyFolder, write_study
+    from pivotal.report.study_tables import study_tables
+    from pivotal.searches import SEARCHES
+
+    asked = Question(**question).checked()
+    # Only what the user states: a preset may state other values.
+    stated = [name for name in question if not shared_options.is_default(ctx, name) and name != "seed"]
+    settings = {name: getattr(asked, name) for name in ("model", "phenomenon", "steps", *stated)}
+    settings |= {"max_kl": max_kl, "kl_weight": kl_weight}
+    recipe = comparison(
+        SEARCHES.names() if searches is None else [name.strip() for name in searches.split(",")],
+        sizes_of(max_units),
+        {name: value for name, value in settings.items() if value is not None},
+        options=option or [],
+        runs=runs,
+        seed=asked.seed,
+    )
+    asks: dict[str, Any] = {"device": device, "out": out, "json": json, "quiet": quiet}
+    studied = carry_out(recipe, **asks, report=write_study)
+    assert studied is not None
+    folder = StudyFolder.open(studied.folder)
+    if not json and not quiet:
+        for shown in study_tables(folder.recipe, folder.rows):
+            terminal.table(shown)
+    finish(studied, json, f"Read {folder.path / REPORT}.")
 
 
 def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
