@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pivotal.cli.transfer import score_transfer
+from pivotal.evidence.side_effects import score_transfer
 from pivotal.files import write_text
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model

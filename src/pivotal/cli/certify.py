@@ -9,7 +9,6 @@ import typer
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import in_search
 from pivotal.errors import PivotalError
-from pivotal.options import options_of
 from pivotal.records.certificate import Effort
 
 if TYPE_CHECKING:
@@ -18,13 +17,9 @@ if TYPE_CHECKING:
 
 
 EFFORT = Effort()
-_HELP = {option.name: option.help for option in options_of(Effort)}
 
 
-def _option(name: str, **limits: Any) -> Any:
-    return in_search(_HELP[name], **limits)
-
-
+@shared_options.takes_fields(Effort, "epsilon", "candidates", "sample", "finalists", declare=in_search)
 def certify(
     ctx: typer.Context,
     run_folder: shared_options.Run,
@@ -44,13 +39,10 @@ def certify(
             f"Default: {EFFORT.pairs}."
         ),
     ] = None,
-    epsilon: Annotated[float, _option("epsilon")] = EFFORT.epsilon,
-    candidates: Annotated[int, _option("candidates", min=0)] = EFFORT.candidates,
-    sample: Annotated[int, _option("sample", min=0)] = EFFORT.sample,
-    finalists: Annotated[int, _option("finalists", min=1)] = EFFORT.finalists,
     device: shared_options.Device = None,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
+    **effort: Any,
 ) -> None:
     """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
 
@@ -64,17 +56,12 @@ def certify(
 
     if exact and not shared_options.is_default(ctx, "candidates"):
         raise PivotalError(
-            f"--exact tries every unit, but --candidates is {candidates}. Leave one of them out."
+            f"--exact tries every unit, but --candidates is {effort['candidates']}. Leave one of them out."
         )
     if unit_pairs is None:
         unit_pairs = "all" if exact and device_named(device).type != "cpu" else EFFORT.pairs
-    effort = Effort(
-        candidates=0 if exact else candidates,
-        sample=sample,
-        finalists=finalists,
-        pairs=unit_pairs,
-        epsilon=epsilon,
-    )
+    if exact:
+        effort["candidates"] = 0
     with display(quiet) as watching, Saved.locked(run_folder, run, model=model) as saved:
         saved.note_pairs()
         made = certify_run(
@@ -82,7 +69,7 @@ def certify(
             saved.question,
             saved.folder,
             run=saved.run,
-            effort=effort,
+            effort=Effort(**effort, pairs=unit_pairs),
             device=device,
             download=model is not None,
             watch=watching,

@@ -5,25 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output
+from pivotal.cli.shared_options import argument, in_output
 from pivotal.errors import PivotalError
+from pivotal.questions.question import Question
 
 if TYPE_CHECKING:
-    from pivotal.questions.question import Question
     from pivotal.questions.readers import Part
 
 
-@shared_options.takes_fields_of_question("phenomenon", "lower", "columns", "skip_bad")
+@shared_options.takes_fields(Question, "phenomenon", "lower", "columns", "skip_bad")
 def convert(
     out: Annotated[
         Path,
-        typer.Argument(
+        argument(
+            "The file to write (.jsonl, .csv, .tsv, also .gz), or a folder for one file per question.",
             metavar="OUT",
-            help="The file to write (.jsonl, .csv, .tsv, also .gz), or a folder for one file per question.",
-            show_default=False,
         ),
     ],
     overwrite: Annotated[bool, in_output("Replace existing files.", "--overwrite")] = False,
@@ -31,8 +28,6 @@ def convert(
     **asked: Any,
 ) -> None:
     """Write the pairs of a phenomenon or of a file in another format as a pairs file, to read or to edit."""
-    from pivotal.questions.question import Question
-
     question = Question(**asked).checked()
     if out.suffix and not _is_file(out) and not out.is_dir():
         raise PivotalError(

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_question
+from pivotal.cli.shared_options import argument, in_output, in_question
 from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_text
 
@@ -23,11 +21,10 @@ if TYPE_CHECKING:
 def eval_lm(
     models: Annotated[
         list[str],
-        typer.Argument(
+        argument(
+            "Names from `pivotal list models`, or folders: DIR/seed-* for all seeds.",
             metavar="MODEL...",
-            help="Names from `pivotal list models`, or folders: DIR/seed-* for all seeds.",
             autocompletion=complete.models,
-            show_default=False,
         ),
     ],
     text: Annotated[

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_question
+from pivotal.cli.shared_options import argument, in_question
 from pivotal.errors import PivotalError
+from pivotal.questions.question import Question
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.evidence.evaluation import Evaluation
     from pivotal.models import LanguageModel
     from pivotal.questions.pairs import PairSet
-    from pivotal.questions.question import Question
+    from pivotal.records.evidence import Transfer
 
 _READING = ("lower", "unknown", "columns", "skip_bad")
 
 
 @shared_options.takes_run
-@shared_options.takes_fields_of_question(*_READING)
+@shared_options.takes_fields(Question, *_READING)
 def evaluate(
     ctx: typer.Context,
     other: Annotated[
         str | None,
-        typer.Argument(
-            metavar="QUESTION",
-            help="Another phenomenon, pairs file or name:PATH to score on; a folder such as blimp:FOLDER gives a "
+        argument(
+            "Another phenomenon, pairs file or name:PATH to score on; a folder such as blimp:FOLDER gives a "
             "table. Default: the run's held-out pairs.",
+            metavar="QUESTION",
             autocompletion=complete.phenomena,
-            show_default=False,
         ),
     ] = None,
     labels: Annotated[
@@ -169,7 +169,7 @@ def _score_other(
 
     The question is read in the case and with the unknown words of the run, unless the user says otherwise.
     """
-    from pivotal.cli.transfer import print_transfer, score_transfer
+    from pivotal.evidence.side_effects import score_transfer
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import parse_labels, relabelled
 
@@ -197,7 +197,7 @@ def _score_other(
     if json:
         terminal.as_json(found)
     else:
-        print_transfer(found)
+        _print_transfer(found)
 
 
 def _trained_prefixes(saved: Saved, lm: LanguageModel) -> frozenset[str] | None:
@@ -210,6 +210,36 @@ def _trained_prefixes(saved: Saved, lm: LanguageModel) -> frozenset[str] | None:
         )
         return None
     return frozenset(pair.prefix for pair in train)
+
+
+def _print_transfer(transfer: Transfer) -> None:
+    """A table of the questions that could be asked, and the reasons for the others."""
+    from pivotal.report.evidence import effects_table
+    from pivotal.report.tables import counted
+
+    effects = [row.effect for row in transfer.rows if row.effect is not None]
+    terminal.line(
+        f"The intervention of {transfer.phenomenon} in {transfer.model} on {counted(len(effects), 'other question')}.",
+        style="bold",
+    )
+    if (listed := effects_table(effects)) is not None:
+        terminal.table(listed)
+    if effects and not any(effect.related for effect in effects):
+        first, second = transfer.directions
+        terminal.line(
+            f"No labels are {first} and {second}, so accuracy is shown and no flips. Map labels with --labels "
+            f"LABEL={first},LABEL={second}."
+        )
+    for row in transfer.rows:
+        if row.effect is None:
+            terminal.line(f"{row.question}: {row.reason}")
+        elif row.prefix_in_training:
+            terminal.line(f"{row.question}: {_trained_sentence(row.prefix_in_training, row.effect.pairs)}")
+
+
+def _trained_sentence(count: int, asked: int) -> str:
+    """Says that some of the scored pairs are not new."""
+    return f"Prefixes of the run's training pairs occur in {count:,} of these {asked:,} pairs, so not all are new."
 
 
 # -- all other questions --------------------------------------------------------------------------------------------
@@ -255,8 +285,8 @@ def _score(
 ) -> None:
     """All scores of the intervention on pairs with its labels. `trained` are the prefixes of the run's training pairs,
     if the pairs are of another question."""
-    from pivotal.cli.transfer import count_trained
     from pivotal.evidence.evaluation import evaluate as score
+    from pivotal.evidence.side_effects import count_trained
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
 
@@ -282,7 +312,6 @@ def _score(
 
 
 def _print(row: dict[str, Any], scores: Evaluation) -> None:
-    from pivotal.cli.transfer import trained_sentence
     from pivotal.report import tables
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
@@ -297,7 +326,7 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
     if skipped := tables.skipped_sentence(row["rejected"]):
         terminal.line(skipped)
     if trained := row["pairs"].get("prefix_in_training"):
-        terminal.line(trained_sentence(trained, row["pairs"]["asked"]))
+        terminal.line(_trained_sentence(trained, row["pairs"]["asked"]))
     terminal.table(tables.shares_table(scores))
     if scores.drop_one:
         terminal.table(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

@@ -8,10 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_question, in_run
+from pivotal.cli.shared_options import argument, in_output, in_question, in_run
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -113,9 +111,7 @@ def hub_name(spec: str) -> str | None:
 
 @shared_options.takes_run
 def push(
-    repository: Annotated[
-        str, typer.Argument(metavar="ORG/NAME", help="The repository on the hub.", show_default=False)
-    ],
+    repository: Annotated[str, argument("The repository on the hub.", metavar="ORG/NAME")],
     *,
     base_model: Annotated[
         str | None,
@@ -193,10 +189,7 @@ def _evidence(saved: Saved) -> tuple[int | None, tuple[Path, ...]]:
 
 def pull(
     repository: Annotated[
-        str,
-        typer.Argument(
-            metavar="ORG/NAME", help="The repository on the hub, or a folder from push.", show_default=False
-        ),
+        str, argument("The repository on the hub, or a folder from push.", metavar="ORG/NAME")
     ],
     *,
     revision: Annotated[str | None, in_run("A commit, tag or branch. Default: the newest commit.")] = None,

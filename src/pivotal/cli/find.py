@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_search
+from pivotal.cli.shared_options import argument, in_output, in_search
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import JOINT, Question
@@ -23,10 +23,10 @@ def find(
     ctx: typer.Context,
     more: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[QUESTION]...",
-            help="Further questions with the same two labels. One intervention is found for all of them, and scored on "
+        argument(
+            "Further questions with the same two labels. One intervention is found for all of them, and scored on "
             "each.",
+            metavar="[QUESTION]...",
             autocompletion=complete.phenomena,
         ),
     ] = None,

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import argument, in_output, panel
+
+_in_text = panel("Text")
 
 
 def fit_basis(
     model: Annotated[
         str,
-        typer.Argument(
-            help="The model: a name from `pivotal list models`, a folder, or hf:ORG/NAME.",
-            show_default=False,
+        argument(
+            "The model: a name from `pivotal list models`, a folder, or hf:ORG/NAME.",
             autocompletion=complete.models,
         ),
     ],
-    site: Annotated[str, typer.Argument(help="One site, such as resid.12 or hidden.0.", show_default=False)],
+    site: Annotated[str, argument("One site, such as resid.12 or hidden.0.")],
     kind: Annotated[
         Literal["pca", "whitened"],
-        typer.Option(help="Principal components, or the same in units of their standard deviations."),
+        _in_text("Principal components, or the same in units of their standard deviations."),
     ] = "pca",
     out: Annotated[
-        str | None, typer.Option(help="The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR")
+        str | None, in_output("The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR")
     ] = None,
     sentences: Annotated[
         str | None,
-        typer.Option(
-            help="A text with one sentence per line. Default: the bundled text, about 1,300 words.",
-            metavar="FILE",
+        _in_text(
+            "A text with one sentence per line. Default: the bundled text, about 1,300 words.", metavar="FILE"
         ),
     ] = None,
-    tokens: Annotated[int, typer.Option(help="Maximum number of tokens to read.", min=2)] = 200_000,
+    tokens: Annotated[int, _in_text("Maximum number of tokens to read.", min=2)] = 200_000,
     device: shared_options.Device = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,

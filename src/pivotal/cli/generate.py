@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_question
+from pivotal.cli.shared_options import argument, in_question
 from pivotal.questions.question import check_seed
 
 _in_text = shared_options.panel("Text")
@@ -19,9 +17,7 @@ Side = tuple[Sequence[tuple[str, float]], Sequence[str]]
 
 @shared_options.takes_run
 def generate(
-    prompt: Annotated[
-        str, typer.Argument(help="The text to continue, words separated by spaces.", show_default=False)
-    ],
+    prompt: Annotated[str, argument("The text to continue, words separated by spaces.")],
     *,
     direction: Annotated[
         str | None, in_question("The label to flip to, e.g. plural. Default: both.", show_default=False)

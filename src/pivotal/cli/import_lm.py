@@ -5,28 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output
+from pivotal.cli.shared_options import argument, in_output, panel
+
+_in_text = panel("Text")
 
 
 def import_lm(
     checkpoint: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE.pt",
-            help="A pickled RNNModel (PyTorch 0.2 or later), or its state_dict.",
-            show_default=False,
-        ),
+        Path, argument("A pickled RNNModel (PyTorch 0.2 or later), or its state_dict.", metavar="FILE.pt")
     ],
     vocabulary: Annotated[
         Path,
-        typer.Option(
-            "--vocab",
-            metavar="FILE",
-            help="The vocabulary, one word per line, in the order of the embedding.",
-            show_default=False,
+        _in_text(
+            "The vocabulary, one word per line, in the order of the embedding.", "--vocab", metavar="FILE"
         ),
     ],
     out: Annotated[

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
 
 RUNS = "runs"
@@ -18,12 +17,9 @@ Entry = dict[str, Any]
 def list_names(
     kind: Annotated[
         Literal["models", "phenomena", "searches", "masks", "bases", "recipes", "exports", "runs"],
-        typer.Argument(help="What to list.", show_default=False),
+        argument("What to list."),
     ],
-    folder: Annotated[
-        str | None,
-        typer.Argument(help=f"For runs: the folder that holds them. Default: {RUNS}.", show_default=False),
-    ] = None,
+    folder: Annotated[str | None, argument(f"For runs: the folder that holds them. Default: {RUNS}.")] = None,
     json: shared_options.Json = False,
 ) -> None:
     """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, exports

@@ -5,21 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import argument, in_question
 
 
 def new_phenomenon(
-    name: Annotated[
-        str, typer.Argument(help="Name of the phenomenon, or path of the file to write.", show_default=False)
-    ],
+    name: Annotated[str, argument("Name of the phenomenon, or path of the file to write.")],
     like: Annotated[
         str | None,
-        typer.Option(
-            help="Begin with a copy of a bundled phenomenon instead of the commented example.",
+        in_question(
+            "Begin with a copy of a bundled phenomenon instead of the commented example.",
             metavar="NAME",
-            show_default=False,
             autocompletion=complete.phenomena,
         ),
     ] = None,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Annotated
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output
+from pivotal.cli.shared_options import argument, in_output
 from pivotal.errors import PivotalError
 
 _NEEDED = ("starlette", "uvicorn")
@@ -17,7 +15,7 @@ _NEEDED = ("starlette", "uvicorn")
 def serve(
     run_folders: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Run folders to choose from. Default: those under runs/."),
+        argument("Run folders to choose from. Default: those under runs/.", metavar="[RUN]..."),
     ] = None,
     port: Annotated[
         int, in_output("The port on this machine; 0 takes any free one.", min=0, max=65535)

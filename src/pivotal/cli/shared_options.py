@@ -21,9 +21,10 @@ RUN, QUESTION, SEARCH, MACHINE, OUTPUT = "Run", "Question", "Search", "Machine",
 """The panels of a help page, in this order."""
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
+Declare = Callable[..., Any]
 
 
-def panel(name: str) -> Callable[..., Any]:
+def panel(name: str) -> Declare:
     """Make a function that declares options of one help panel: `in_run("What the option does.", "--flag", min=0)`."""
 
     def declare(text: str, *flags: str, **more: Any) -> Any:
@@ -34,6 +35,12 @@ def panel(name: str) -> Callable[..., Any]:
 
 in_run, in_question, in_search, in_machine, in_output = map(panel, (RUN, QUESTION, SEARCH, MACHINE, OUTPUT))
 
+
+def argument(text: str, **more: Any) -> Any:
+    """Declare an argument of a verb. Its default is shown only if `more` says so."""
+    return typer.Argument(help=text, **{"show_default": False, **more})
+
+
 # -- the question -----------------------------------------------------------------------------------------------------
 
 _NOT_ASKED = ("split_seed", "keep")
@@ -43,14 +50,15 @@ _COMPLETED = {"model": complete.models, "phenomenon": complete.phenomena}
 
 def takes_question(verb: Verb) -> Verb:
     """Give a verb the fields of `Question` as arguments and options. They replace its `**` parameter."""
-    return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name not in _NOT_ASKED])
+    names = [option.name for option in options_of(Question) if option.name not in _NOT_ASKED]
+    return takes_fields(Question, *names)(verb)
 
 
-def takes_fields_of_question(*names: str) -> Callable[[Verb], Verb]:
-    """Give a verb some fields of `Question` as arguments and options."""
+def takes_fields(settings: type, *names: str, declare: Declare | None = None) -> Callable[[Verb], Verb]:
+    """Give a verb some fields of a dataclass as arguments and options. They replace its `**` parameter."""
 
     def take(verb: Verb) -> Verb:
-        return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name in names])
+        return with_parameters(verb, [_field(o, declare) for o in options_of(settings) if o.name in names])
 
     return take
 
@@ -63,13 +71,13 @@ def takes_run(verb: Verb) -> Verb:
     return with_parameters(verb, [folder, *added, parameter("any_model", AnyModel, False)])
 
 
-def _asked(option: Option) -> inspect.Parameter:
+def _field(option: Option, declare: Declare | None) -> inspect.Parameter:
     kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
     about: Any
     if option.name in _COMPLETED:
         about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
     else:
-        declare = in_machine if option.name == "dtype" else in_question
+        declare = declare or (in_machine if option.name == "dtype" else in_question)
         flags = [f"--{option.name.replace('_', '-')}"] if option.type is bool else []  # without --no-…
         about = declare(option.help, *flags, min=0 if option.name == "seed" else None)
     return parameter(option.name, Annotated[kind, about], option.default)

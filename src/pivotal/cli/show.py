@@ -7,10 +7,8 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_run
+from pivotal.cli.shared_options import argument, in_output, in_run
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -32,9 +30,7 @@ _FILES = {
 
 
 def show(
-    folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="The folder of a run or a study.", show_default=False)
-    ],
+    folder: Annotated[str, argument("The folder of a run or a study.", metavar="FOLDER")],
     page: Annotated[
         bool,
         in_output(

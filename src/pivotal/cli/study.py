@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import in_machine, in_output, in_question, in_search
+from pivotal.cli.shared_options import argument, in_machine, in_output, in_question, in_search
 from pivotal.errors import PivotalError
 from pivotal.questions.question import Question
 
@@ -99,11 +99,10 @@ def takes_study_options(verb: shared_options.Verb) -> shared_options.Verb:
 def study(
     recipe: Annotated[
         str,
-        typer.Argument(
+        argument(
+            "A YAML file, or a name from `pivotal list recipes`.",
             metavar="RECIPE",
-            help="A YAML file, or a name from `pivotal list recipes`.",
             autocompletion=complete.recipes,
-            show_default=False,
         ),
     ],
     merge: Annotated[
@@ -142,10 +141,11 @@ def study(
 def atlas(
     recipe: Annotated[
         str,
-        typer.Argument(
+        argument(
+            "A YAML file, or the name of a recipe: small for the example, atlas for all bundled phenomena.",
             metavar="RECIPE",
-            help="A YAML file, or the name of a recipe: small for the example, atlas for all bundled phenomena.",
             autocompletion=complete.recipes,
+            show_default=True,
         ),
     ] = "atlas",
     check: Annotated[

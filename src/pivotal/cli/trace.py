@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output, in_question
+from pivotal.cli.shared_options import argument, in_output, in_question
 from pivotal.errors import PivotalError
 from pivotal.records.serial import replace
 
@@ -22,10 +20,7 @@ if TYPE_CHECKING:
 def trace(
     sentence: Annotated[
         str | None,
-        typer.Argument(
-            help="A sentence that ends with the word asked about, e.g. “The doctor near the cars admires”.",
-            show_default=False,
-        ),
+        argument("A sentence that ends with the word asked about, e.g. “The doctor near the cars admires”."),
     ] = None,
     pair: Annotated[
         int | None, in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0)

@@ -6,10 +6,8 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_output
+from pivotal.cli.shared_options import argument, in_output
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
@@ -21,10 +19,7 @@ _in_text, _in_network = shared_options.panel("Text"), shared_options.panel("Netw
 
 
 def train_lm(
-    more: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="More files of the corpus.", show_default=False),
-    ] = None,
+    more: Annotated[list[Path] | None, argument("More files of the corpus.", metavar="FILE")] = None,
     corpus: Annotated[
         list[Path] | None,
         _in_text(

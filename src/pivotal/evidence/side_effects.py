@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -18,12 +18,15 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
+from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
-from pivotal.questions.question import names_of
-from pivotal.records.evidence import Effect, Evidence, TextCost
+from pivotal.questions.question import Question, names_of
+from pivotal.questions.readers import Part
+from pivotal.questions.relabel import relabelled
+from pivotal.records.evidence import Effect, Evidence, TextCost, Transfer, TransferRow
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.records.summary import Kept
@@ -116,6 +119,43 @@ def _expected(problem: Problem) -> np.ndarray:
 
 
 @torch.no_grad()
+def score_transfer(
+    intervention: Intervention,
+    model: LanguageModel,
+    question: Question,
+    parts: list[Part],
+    labels: Mapping[str, str],
+    trained: frozenset[str] | None = None,
+) -> Transfer:
+    """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
+    known."""
+
+    def row(part: Part) -> TransferRow:
+        if part.pairs is None:
+            return TransferRow(question=part.name, reason=part.reason)
+        known = {label: to for label, to in labels.items() if label in part.pairs.labels}
+        pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
+        try:
+            asked = Examples.of(model, as_read(question, model, pairs), intervention.steps)
+            effect = effect_on(intervention, model, asked)
+        except PivotalError as error:
+            return TransferRow(question=part.name, reason=str(error))
+        seen = None if trained is None else count_trained(asked.pairs, trained)
+        return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
+
+    return Transfer(
+        model=model.name,
+        phenomenon=intervention.phenomenon,
+        directions=intervention.directions,
+        rows=tuple(map(row, parts)),
+    )
+
+
+def count_trained(pairs: PairSet, trained: frozenset[str]) -> int:
+    """The number of pairs whose prefix is one of those of the training pairs."""
+    return sum(pair.prefix in trained for pair in pairs)
+
+
 def text_cost(
     intervention: Intervention,
     model: LanguageModel,
