@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.registry import Option, Registry, build, options_of
+from pivotal.options import Option, build, options_of
+from pivotal.registry import Registry
 
 
 class Animal(ABC):

@@ -311,19 +311,16 @@ def read_text(path: Path) -> str:
             ) from None
     try:
         text = data.decode("utf-8-sig")
+        if "\0" not in text:
+            return text
+        offset, wrong = data.index(0), "a zero byte"
     except UnicodeDecodeError as error:
-        line, column = _place(data, error.start)
-        raise PivotalError(
-            f"{path}, line {line}, column {column}: the file must be UTF-8 text; byte "
-            f"0x{data[error.start]:02x} is not.{_likely(raw)} Save it as UTF-8."
-        ) from None
-    if "\0" in text:
-        line, column = _place(data, data.index(0))
-        raise PivotalError(
-            f"{path}, line {line}, column {column}: the file must be UTF-8 text; a zero byte is not.{_likely(raw)} "
-            "Save it as UTF-8."
-        )
-    return text
+        offset, wrong = error.start, f"byte 0x{data[error.start]:02x}"
+    line, column = data.count(b"\n", 0, offset) + 1, offset - data.rfind(b"\n", 0, offset)
+    raise PivotalError(
+        f"{path}, line {line}, column {column}: the file must be UTF-8 text; {wrong} is not.{_likely(raw)} "
+        "Save it as UTF-8."
+    )
 
 
 def _likely(data: bytes) -> str:
@@ -335,11 +332,6 @@ def _likely(data: bytes) -> str:
             name = encoding[:6].upper()
             return f" It looks like {name}{' without a byte order mark' if name == 'UTF-16' else ''}."
     return ""
-
-
-def _place(data: bytes, offset: int) -> tuple[int, int]:
-    """The line and column of a byte, counted from 1."""
-    return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:

@@ -38,33 +38,20 @@ class Option:
         return _describe(self.type)
 
 
+@functools.cache
 def options_of(cls: type) -> tuple[Option, ...]:
     """The fields of a dataclass with their types and defaults. The string under a field is its help."""
-    return _options_of(cls)
-
-
-@functools.cache
-def _options_of(cls: type) -> tuple[Option, ...]:
     if not dataclasses.is_dataclass(cls):
         return ()
     types, helps = get_type_hints(cls), field_docs(cls)
     options = []
-    for field in dataclasses.fields(cls):
-        if not field.init:
-            continue
+    for field in filter(lambda field: field.init, dataclasses.fields(cls)):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        required = default is dataclasses.MISSING
-        options.append(
-            Option(
-                field.name,
-                types[field.name],
-                None if required else default,
-                helps.get(field.name, ""),
-                required,
-            )
-        )
+        required, text = default is dataclasses.MISSING, helps.get(field.name, "")
+        default = None if required else default
+        options.append(Option(field.name, types[field.name], default, text, required))
     return tuple(options)
 
 
@@ -79,7 +66,8 @@ def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
     """Build an instance from strings, as on a command line, or from typed values, as in YAML. Messages call it
     `title`, by default by its name."""
     title = title or f"'{getattr(cls, 'name', cls.__name__)}'"
-    options = {option.name: option for option in options_of(cls)}
+    plugin: type = cls
+    options = {option.name: option for option in options_of(plugin)}
     settings: dict[str, object] = {}
     for given, value in values.items():
         name = given.replace("-", "_")

@@ -11,9 +11,6 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.options import Option, build, options_of
-
-__all__ = ["Option", "Registry", "build", "options_of"]
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -70,8 +70,9 @@ class Stop:
 
 
 @contextmanager
-def signals() -> Iterator[Stop]:
+def signals(handle: Callable[[int, FrameType | None], None] | None = None) -> Iterator[Stop]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, at once or, inside `Stop.deferred`, between two steps.
+    With `handle`, they call that function instead.
 
     Only the main thread can handle signals; in other threads this does nothing. An ignored signal stays ignored, such
     as SIGHUP under nohup. The previous handlers are restored at the end.
@@ -84,7 +85,7 @@ def signals() -> Iterator[Stop]:
             # None means a handler from outside of Python, which Python could not restore.
             if handler not in (signal.SIG_IGN, None):
                 before[signum] = handler
-                signal.signal(signum, stop.handle)
+                signal.signal(signum, handle or stop.handle)
     try:
         yield stop
     finally:

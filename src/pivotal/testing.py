@@ -38,12 +38,7 @@ def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
     trial = _Trial(model, [model.encode(prefix).ids for prefix in prefixes], tolerance)
     trial.readout_of_some_words()
     trial.tree_equals_one_at_a_time(None)
-    for steps in get_args(Steps):
-        trial.empty_mask_changes_nothing(steps)
-        trial.edits_leave_nothing_behind(steps)
-        trial.runs_are_independent(steps)
-        trial.tree_equals_one_at_a_time(steps)
-        trial.gradients_flow(steps)
+    trial.edits_are_exact_at_all_steps()
     for site in (site for site in model.sites if not site.basis):
         trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
         if site.within:
@@ -68,12 +63,7 @@ def check_basis(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
             f"{site.name} must have a unit for each coordinate, and the fingerprint of its basis."
         )
         trial = _Trial(model, sequences, tolerance, site.name)
-        for steps in get_args(Steps):
-            trial.empty_mask_changes_nothing(steps, exact=True)
-            trial.edits_leave_nothing_behind(steps)
-            trial.runs_are_independent(steps)
-            trial.tree_equals_one_at_a_time(steps)
-            trial.gradients_flow(steps)
+        trial.edits_are_exact_at_all_steps(to_the_last_bit=True)
         trial.unused_coordinates_may_be_left_out()
         trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
 
@@ -112,11 +102,7 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
 
 class _Trial:
     def __init__(
-        self,
-        model: LanguageModel,
-        sequences: list[tuple[int, ...]],
-        tolerance: float,
-        sites: str = "all",
+        self, model: LanguageModel, sequences: list[tuple[int, ...]], tolerance: float, sites: str = "all"
     ) -> None:
         self.model, self.sequences, self.tolerance = model, sequences, tolerance
         self.sites = sites
@@ -151,6 +137,15 @@ class _Trial:
         scale = float(expected.detach().abs().max().clamp(min=1.0))
         worst = float((found - expected).detach().abs().max())
         assert worst <= self.tolerance * scale, f"{sentence} Logits differ by up to {worst:.2g}."
+
+    def edits_are_exact_at_all_steps(self, *, to_the_last_bit: bool = False) -> None:
+        """With `to_the_last_bit`, an empty mask must give the states of a run without an edit, bit by bit."""
+        for steps in get_args(Steps):
+            self.empty_mask_changes_nothing(steps, exact=to_the_last_bit)
+            self.edits_leave_nothing_behind(steps)
+            self.runs_are_independent(steps)
+            self.tree_equals_one_at_a_time(steps)
+            self.gradients_flow(steps)
 
     def readout_of_some_words(self) -> None:
         states = self.model.states(self.model.prepare(self.tree(None)))

@@ -125,34 +125,33 @@ class UnitSpace:
         """Whether every unit is a single coordinate, so that masks and values have the same shape."""
         return all(site.size == 1 for site in self.sites)
 
+    def _placed(self) -> Iterator[tuple[Site, slice, slice]]:
+        """The sites with the flat ids of their units and the positions of their coordinates."""
+        unit = coordinate = 0
+        for site in self.sites:
+            end, last = unit + site.width, coordinate + site.coordinates
+            yield site, slice(unit, end), slice(coordinate, last)
+            unit, coordinate = end, last
+
     def slice_of(self, name: str) -> slice | None:
         """The flat ids of a site's units; None if the search does not cover the site."""
-        start = 0
-        for site in self.sites:
-            if site.name == name:
-                return slice(start, start + site.width)
-            start += site.width
-        return None
+        return next((units for site, units, _ in self._placed() if site.name == name), None)
 
     def coordinates_of(self, name: str) -> slice:
         """The positions of a site's coordinates among all coordinates."""
-        start = 0
-        for site in self.sites:
+        for site, _, coordinates in self._placed():
             if site.name == name:
-                return slice(start, start + site.coordinates)
-            start += site.coordinates
+                return coordinates
         raise PivotalError(
             f"The sites are {', '.join(site.name for site in self.sites)}; there is no {name}."
         )
 
     def unit(self, flat: int) -> Unit:
         """The unit with a flat id."""
-        start = 0
-        for site in self.sites:
-            if start <= flat < start + site.width:
-                index = flat - start
+        for site, units, _ in self._placed():
+            if units.start <= flat < units.stop:
+                index = flat - units.start
                 return Unit(site.name, index, site.first + index, site.size)
-            start += site.width
         raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
 
     def flat(self, unit: Unit) -> int:

@@ -1,12 +1,12 @@
-"""`pivotal convert`: write the pairs of any question as a pairs file."""
+"""`pivotal convert` and `pivotal new-phenomenon`: files of pairs and of phenomena to read and to edit."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output
+from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import argument, in_output, in_question
 from pivotal.errors import PivotalError
 from pivotal.questions.question import Question
 
@@ -92,3 +92,30 @@ def _print(rows: list[dict[str, Any]]) -> None:
             terminal.line(f"  {note}")
         if row["merged"]:
             terminal.line(f"  Left out {row['merged']:,} that repeat another.")
+
+
+def new_phenomenon(
+    name: Annotated[str, argument("Name of the phenomenon, or path of the file to write.")],
+    like: Annotated[
+        str | None,
+        in_question(
+            "Begin with a copy of a bundled phenomenon instead of the commented example.",
+            metavar="NAME",
+            autocompletion=complete.phenomena,
+        ),
+    ] = None,
+    json: shared_options.Json = False,
+) -> None:
+    """Write a template file NAME.yaml to begin with: word lists and sentence patterns with comments."""
+    from pivotal.questions.phenomena import load_phenomenon
+    from pivotal.questions.templates import write_new
+
+    path = write_new(Path(name), like)
+    pairs = len(load_phenomenon(path))
+    if json:
+        terminal.as_json({"path": str(path), "pairs": pairs})
+        return
+    terminal.line(f"Wrote {path}, which makes {pairs:,} pairs. Edit it, then run:")
+    terminal.line(f"  pivotal convert {path} {path.with_suffix('.csv')}   # to read the sentences")
+    terminal.line(f"  pivotal check wiki-lstm {path}   # does the model know the answers?")
+    terminal.line(f"  pivotal find wiki-lstm {path}")

@@ -20,21 +20,19 @@ from typer.core import TyperGroup
 from pivotal.cli import terminal
 from pivotal.cli.certify import certify
 from pivotal.cli.check import check
-from pivotal.cli.convert import convert
+from pivotal.cli.convert import convert, new_phenomenon
 from pivotal.cli.eval_lm import eval_lm
 from pivotal.cli.evaluate import evaluate
 from pivotal.cli.export import export, pull, push
 from pivotal.cli.find import find
 from pivotal.cli.fit_basis import fit_basis
 from pivotal.cli.generate import generate
-from pivotal.cli.import_lm import import_lm
 from pivotal.cli.list import list_names
-from pivotal.cli.new_phenomenon import new_phenomenon
 from pivotal.cli.serve import serve
 from pivotal.cli.show import show
 from pivotal.cli.study import atlas, compare, study
 from pivotal.cli.trace import trace
-from pivotal.cli.train_lm import train_lm
+from pivotal.cli.train_lm import import_lm, train_lm
 from pivotal.errors import PivotalError
 from pivotal.stopping import exit_code, signals
 

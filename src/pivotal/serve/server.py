@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import logging
 import secrets
-import signal
 import socket
-from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import uvicorn
@@ -17,12 +15,11 @@ from pivotal.errors import PivotalError
 from pivotal.serve.app import application
 from pivotal.serve.runs import LiveRuns
 from pivotal.serve.search import LiveSearch
+from pivotal.stopping import signals
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 512
 """The most connections at once, most of them idle; the guard bounds the requests that are answered."""
-_WARNINGS = 3
-"""How often a warning of uvicorn is printed. Whoever sends malformed requests could otherwise fill a log."""
 _LAST_ANSWERS = 3
 """Seconds that open requests have when the server ends."""
 
@@ -60,7 +57,7 @@ class LiveServer:
             uvicorn.Config(
                 app,
                 access_log=False,  # paths hold the token
-                log_level="warning",
+                log_level="error",  # whoever sends malformed requests could fill a log with warnings
                 lifespan="on",
                 loop="asyncio",
                 http="h11",
@@ -74,39 +71,12 @@ class LiveServer:
 
     def run(self) -> None:
         """Answer until a signal comes or `stop` is called. A search that is running is saved."""
-        before = {}
-        log, limit = logging.getLogger("uvicorn.error"), AtMost(_WARNINGS)
-        log.addFilter(limit)
-        names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        try:
-            for signum in (getattr(signal, name) for name in names):
-                if signal.getsignal(signum) not in (signal.SIG_IGN, None):
-                    before[signum] = signal.signal(signum, lambda *_: self.stop())
-        except ValueError:  # only the main thread receives signals
-            pass
-        try:
+        with signals(lambda *_: self.stop()), closing(self._socket):
             self._server.run(sockets=[self._socket])
-        finally:
-            for signum, handler in before.items():
-                signal.signal(signum, handler)
-            log.removeFilter(limit)
-            self._socket.close()
 
     def stop(self) -> None:
         """End the server after the requests at hand."""
         self._server.should_exit = True
-
-
-class AtMost(logging.Filter):
-    """Lets the same message pass a few times only."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most, self._seen = most, Counter[str]()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        self._seen[str(record.msg)] += 1
-        return self._seen[str(record.msg)] <= self._most
 
 
 def _listen(port: int) -> socket.socket:
