@@ -31,10 +31,8 @@ from pivotal.questions.readers.papers import attractor_numbers
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
-TEXT = (
-    *("the cat sleeps\n", "the cats near the dogs sleep\n", "\n", "zebras sleep near the cat\n"),
-    "the dogs\n",
-)
+LINES = "the cat sleeps\nthe cats near the dogs sleep\n\nzebras sleep near the cat\nthe dogs\n"
+TEXT = tuple(LINES.splitlines(keepends=True))
 MODULES = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -50,12 +48,11 @@ def model_of(cell: str = "lstm", layers: int = 2) -> RecurrentLM:
     return RecurrentLM.from_modules("small", *parts(cell, layers), WORDS)
 
 
-def by_hand(cell: str, layers: int, ids: list[int]) -> np.ndarray:
-    """-log p of each of the ids, in one pass from the zero state after <eos>."""
+def by_hand(cell: str, layers: int, ids: list[int], first: int = WORDS.index("<eos>")) -> np.ndarray:
+    """-log p of each of the ids, in one pass from the zero state after the first."""
     encoder, rnn, decoder = parts(cell, layers)
     with torch.no_grad():
-        before = torch.tensor([WORDS.index("<eos>"), *ids[:-1]])
-        logits = decoder(rnn(encoder(before)[:, None])[0])[:, 0]
+        logits = decoder(rnn(encoder(torch.tensor([first, *ids[:-1]]))[:, None])[0])[:, 0]
         return nn.functional.cross_entropy(logits, torch.tensor(ids), reduction="none").numpy()
 
 
@@ -85,14 +82,10 @@ def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, lay
 def test_columns_begin_at_the_zero_state_and_the_token_before(columns: int) -> None:
     ids = stream(TEXT * 3)
     length = -(-len(ids) // columns)
-    encoder, rnn, decoder = parts()
     nats: list[float] = []
     for start in range(0, len(ids), length):
-        before = torch.tensor([WORDS.index("<eos>"), *ids])[start : start + length]
-        with torch.no_grad():
-            logits = decoder(rnn(encoder(before)[:, None])[0])[:, 0]
-        aims = torch.tensor(ids[start : start + length])
-        nats += nn.functional.cross_entropy(logits[: len(aims)], aims, reduction="none").tolist()
+        first = ids[start - 1] if start else WORDS.index("<eos>")
+        nats += by_hand("lstm", 2, ids[start : start + length], first).tolist()
     found = perplexity_of(model_of(), TEXT * 3, columns=columns)
     assert found.all == pytest.approx(math.exp(np.mean(nats)), rel=1e-4)
 
@@ -111,18 +104,15 @@ def test_a_limit_on_tokens_reads_the_beginning() -> None:
 
 def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
     own = ["<eos> the cat sleeps <eos>\n", "<eos>\n", "the dogs <eos> sleep\n"]
-    assert perplexity_of(model_of(), own) == perplexity_of(
-        model_of(), ["the cat sleeps\n", "the dogs\n", "sleep\n"]
-    )
+    plain = ["the cat sleeps\n", "the dogs\n", "sleep\n"]
+    assert perplexity_of(model_of(), own) == perplexity_of(model_of(), plain)
 
 
 def test_a_text_may_be_compressed(tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("".join(TEXT), encoding="utf-8")
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("".join(TEXT).encode()))
-    plain, packed = (
-        perplexity_of(model_of(), pieces_of(tmp_path / n)) for n in ("plain.txt", "packed.txt.gz")
-    )
-    assert plain == packed == perplexity_of(model_of(), TEXT)
+    for name in ("plain.txt", "packed.txt.gz"):
+        assert perplexity_of(model_of(), pieces_of(tmp_path / name)) == perplexity_of(model_of(), TEXT)
 
 
 @pytest.mark.slow
@@ -137,15 +127,12 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("lines", "message"), [(["\n", " \n"], "at least one sentence"), (["x\n"], None)])
-def test_texts_without_words(lines: list[str], message: str | None) -> None:
-    if message:
-        with pytest.raises(PivotalError, match=message):
-            perplexity_of(model_of(), lines)
-    else:  # an unknown word and <eos>, which is known
-        assert perplexity_of(model_of(), lines).unk_share == 0.5
-        with pytest.raises(PivotalError, match="words that small knows, but it has none"):
-            perplexity_of(model_of(), lines, tokens=1)
+def test_texts_without_words() -> None:
+    with pytest.raises(PivotalError, match="at least one sentence"):
+        perplexity_of(model_of(), ["\n", " \n"])
+    assert perplexity_of(model_of(), ["x\n"]).unk_share == 0.5  # <eos> is known
+    with pytest.raises(PivotalError, match="words that small knows, but it has none"):
+        perplexity_of(model_of(), ["x\n"], tokens=1)
 
 
 def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: Path) -> None:
@@ -173,14 +160,8 @@ def test_the_planted_model_is_always_right_and_its_mirror_never() -> None:
     found = agreement(plant().model, load_phenomenon("planted"))
     assert found.shares["all"].value == 1
     pairs = load_phenomenon("planted")
-    swapped = PairSet(
-        pairs.name,
-        pairs.labels,
-        tuple(
-            MinimalPair(p.prefix, p.cue, p.words, pairs.labels[p.label == pairs.labels[0]], p.group)
-            for p in pairs
-        ),
-    )
+    other = dict(zip(pairs.labels, pairs.labels[::-1], strict=True))
+    swapped = PairSet(pairs.name, pairs.labels, tuple(replace(p, label=other[p.label]) for p in pairs))
     assert agreement(plant().model, swapped).shares["all"].value == 0
 
 
@@ -188,15 +169,9 @@ def test_scores_are_counted_by_construction_and_by_the_numbers_of_both_nouns() -
     pairs = load_phenomenon("number-agreement")
     always_plural = score(pairs, np.ones(len(pairs), dtype=np.int64))
     assert (always_plural["all"].n, always_plural["all"].value) == (12000, 0.5)
-    for name, n, value in (
-        ("namepp", 1800, 0.5),
-        ("nounpp", 2400, 0.5),
-        ("nounpp SS", 600, 0.0),
-        ("nounpp SP", 600, 0.0),
-        ("nounpp PS", 600, 1.0),
-        ("nounpp_adv PP", 600, 1.0),
-    ):
-        assert (always_plural[name].n, always_plural[name].value) == (n, value), name
+    figures = {"namepp": (1800, 0.5), "nounpp": (2400, 0.5), "nounpp SS": (600, 0.0), "nounpp SP": (600, 0.0)}
+    figures |= {"nounpp PS": (600, 1.0), "nounpp_adv PP": (600, 1.0)}
+    assert {name: (always_plural[name].n, always_plural[name].value) for name in figures} == figures
     # A model that follows the nearest noun is wrong exactly where the two nouns differ.
     plural = {word for word, number in attractor_numbers().items() if number == "plural"}
     nearest = [int(bool(plural & set(p.prefix.split()))) for p in pairs]

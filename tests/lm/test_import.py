@@ -102,9 +102,9 @@ def test_the_imported_model_is_the_original(
     original: Original,
     vocabulary: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Any,
     rnn_type: str,
-    options: dict[str, Any],
+    options: Any,
     zipped: bool,
 ) -> None:
     there = original(rnn_type, **options)
@@ -139,15 +139,6 @@ def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> 
     assert torch.equal(weights["encoder.weight"], there.encoder.weight.detach().float())
 
 
-def two_ways(model: Any) -> Any:
-    model.rnn = nn.LSTM(4, 5, bidirectional=True)
-    return model
-
-
-def without(names: dict[str, Any], *dropped: str) -> dict[str, Any]:
-    return {name: tensor for name, tensor in names.items() if not name.endswith(dropped)}
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -155,27 +146,15 @@ def without(names: dict[str, Any], *dropped: str) -> dict[str, Any]:
         (lambda o: o("RNN_TANH").state_dict(), "does not say whether it uses tanh or relu"),
         (lambda o: nn.Sequential(nn.Linear(2, 2)), r"asks for torch\.nn\.modules\.container\.Sequential"),
         (lambda o: nn.Linear(2, 2), r"must hold an RNNModel .* holds a torch\.nn\.modules\.linear\.Linear"),
-        (lambda o: two_ways(o()), "weight_ih_l0_reverse.*: it is a model with another architecture"),
         (lambda o: [1, 2], "must hold an RNNModel or its state_dict, but it holds a list"),
-        (lambda o: nn.LSTM(2, 2).state_dict(), r"but .* has weight_ih_l0.*: it is a model with another"),
-        (
-            lambda o: {"encoder.weight": torch.zeros(2, 2)},
-            "lacks rnn.weight_ih_l0, rnn.weight_hh_l0, decoder",
-        ),
-        (
-            lambda o: without(o("GRU", 3).state_dict(), "l1"),
-            "A layer",
-        ),
-        (lambda o: without(o().state_dict(), "bias_hh_l1"), "layer 1 has only one of them"),
+        (lambda o: nn.LSTM(2, 2, bidirectional=True).state_dict(), "has weight_ih_l0.*: it is a model with another"),
+        (lambda o: {"encoder.weight": torch.zeros(2, 2)}, "lacks rnn.weight_ih_l0, rnn.weight_hh_l0, decoder"),
+        (lambda o: {n: w for n, w in o("GRU", 3).state_dict().items() if not n.endswith("l1")}, "A layer"),
         (lambda o: {**o().state_dict(), "encoder.weight": 3}, "something else where a tensor is expected"),
-        (
-            lambda o: {**o().state_dict(), 3: torch.zeros(2)},
-            "has a key of type int: it is a model with another",
-        ),
+        (lambda o: {**o().state_dict(), 3: torch.zeros(2)}, "has a key of type int: it is a model with another"),
         (lambda o: {**o().state_dict(), "decoder.bias": torch.zeros(2)}, r"impossible shape: \(2,\)"),
-        (lambda o: {**o().state_dict(), "encoder.weight": torch.zeros(9)}, r"impossible shape: \(9,\)"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
 def test_another_architecture_is_refused_by_name(
     original: Original, tmp_path: Path, make: Any, message: str, zipped: bool
@@ -188,10 +167,8 @@ def test_another_architecture_is_refused_by_name(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (WORDS[:-1], "there are 9 rows, but .* has 8 lines"),
         ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
         (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "must have <eos>, after which .* lacks it"),
-        ((*WORDS[:-1], "the"), "'the' occurs twice"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(
@@ -209,11 +186,7 @@ def test_a_closed_vocabulary_has_no_unknown_word(original: Original, tmp_path: P
     (tmp_path / "v.txt").write_text("\n".join(("a", *WORDS[1:])) + "\n", encoding="utf-8")
     import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
     model = load_model(str(tmp_path / "out"), device="cpu")
-    assert (
-        model.vocabulary.unknown_word is None
-        and model.vocabulary.knows("a")
-        and not model.vocabulary.knows("<unk>")
-    )
+    assert model.vocabulary.unknown_word is None and not model.vocabulary.knows("<unk>")
     assert model.generate("the cat", words=3, temperature=0.0)
 
 
@@ -225,14 +198,9 @@ def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Pat
     save(original("GRU"), checkpoint, True)
     assert import_checkpoint(checkpoint, vocabulary, out, replace=True)[0].fingerprint()
     assert json.loads((out / "config.json").read_text())["cell"] == "gru"
-    for folder, name in ((out, "thesis.tex"), (tmp_path / "precious", "config.json")):
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text('{"years": "of work"}')
-        with pytest.raises(PivotalError, match="Only a model may be overwritten"):
-            import_checkpoint(checkpoint, vocabulary, folder, replace=True)
-        assert (folder / name).read_text() == '{"years": "of work"}'
-    (tmp_path / "empty").mkdir()
-    import_checkpoint(checkpoint, vocabulary, tmp_path / "empty")
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
+        import_checkpoint(checkpoint, vocabulary, out, replace=True)
 
 
 def test_files_that_are_no_checkpoints(tmp_path: Path, vocabulary: Path) -> None:
@@ -247,5 +215,3 @@ def test_files_that_are_no_checkpoints(tmp_path: Path, vocabulary: Path) -> None
             read_model(tmp_path / name)
     with pytest.raises(PivotalError, match="cannot be read"):
         read_model(tmp_path / "nowhere.pt")
-    with pytest.raises(PivotalError, match="cannot be read"):
-        read_model(tmp_path)

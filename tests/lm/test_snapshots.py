@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lm.conftest import SMALL, Learn, Saying, crash
-from tests.processes import Process, until
+from tests.lm.conftest import Learn, Saying, crash
 
 from pivotal.errors import PivotalError
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -84,30 +82,6 @@ def test_a_crash_right_after_a_snapshot(learn: Learn, tmp_path: Path, cell: str,
     after = [snapshots(tmp_path / f"{name}.snapshots").values() for name in ("model", "whole")]
     assert len(after[0]) == 3 and set(after[0]) == set(after[1])
     final = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "whole")]
-    assert final[0] == final[1]
-
-
-@pytest.mark.slow
-def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) -> None:
-    # Many epochs, so that the process is at work for long enough to be killed after a snapshot.
-    settings = [f"--{name}={value}" for name, value in {**SMALL, "epochs": 12}.items()]
-
-    def start(out: str, *more: str) -> Process:
-        named = ("--corpus", corpus, "--out", tmp_path / out, "--snapshots=1K,8K,16K")
-        return Process("pivotal", "train-lm", *named, *settings, *more)
-
-    for name in ("1K", "8K"):
-        process, kept = start("killed", "--checkpoint-minutes=0.0005"), tmp_path / "killed.snapshots"
-        until(lambda: process.poll() is not None or (kept / f"killed-{name}").exists(), pause=0.001)  # noqa: B023
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed").exists()
-    assert [start(name).wait() for name in ("killed", "whole")] == [0, 0]
-    killed, whole = (snapshots(tmp_path / f"{name}.snapshots") for name in ("killed", "whole"))
-    assert [killed[f"killed-{n}"] for n in ("1K", "8K", "16K")] == [
-        whole[f"whole-{n}"] for n in ("1K", "8K", "16K")
-    ]
-    final = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole")]
     assert final[0] == final[1]
 
 

@@ -99,11 +99,11 @@ def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) ->
         assert process.wait() == -signal.SIGKILL
         assert not (tmp_path / "killed").exists()
         reached.append(torch.load(checkpoint, weights_only=True)["step"])
-    ends = [
-        Process("pivotal", *options(tmp_path / name, corpus, "--epochs=6")) for name in ("killed", "whole")
-    ]
-    assert [end.wait() for end in ends] == [0, 0]
-    assert f"Resuming after {reached[-1]} updates" in ends[0].err
+    killed, whole = (
+        Process("pivotal", *options(tmp_path / n, corpus, "--epochs=6")) for n in ("killed", "whole")
+    )
+    assert killed.wait() == whole.wait() == 0
+    assert f"Resuming after {reached[-1]} updates" in killed.err
     updates = json.loads((tmp_path / "whole" / "card.json").read_text())["updates"]
     assert 0 < reached[0] < reached[1] < updates
     assert len(set(weights(tmp_path / "killed", tmp_path / "whole"))) == 1
@@ -122,13 +122,8 @@ def test_a_full_disk_keeps_the_last_checkpoint(learn: Learn, corpus: Path, tmp_p
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
     command = options(tmp_path / "model", corpus, "--checkpoint-minutes=0")
-    ended = subprocess.run(
-        [sys.executable, "-m", "pivotal", *command],
-        check=False,
-        preexec_fn=limit,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-m", "pivotal", *command]
+    ended = subprocess.run(command, check=False, preexec_fn=limit, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
     assert "Cannot write" in ended.stderr and "Saved files are kept" in ended.stderr
     assert checkpoint.read_bytes() == before
@@ -289,31 +284,25 @@ def test_an_epoch_is_validated_once(learn: Learn, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"corpus": "missing.txt"}, "There is no file"),
-        ({"corpus": "empty.txt"}, "holds none"),
-        ({"valid": "empty.txt"}, "holds none"),
-        ({"vocabulary": "words.txt"}, "but both are missing"),
-        ({"settings": Settings(batch=100_000)}, "lower --batch"),
+        ({"corpus": ["missing.txt"]}, "There is no file"),
+        ({"corpus": ["empty.txt"]}, "holds none"),
+        ({"valid": Path("empty.txt")}, "holds none"),
+        ({"vocabulary": Path("words.txt")}, "but both are missing"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
         ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),
-        ({"corpus": None}, "no corpus file was given"),
+        ({"corpus": []}, "no corpus file was given"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(
-    corpus: Path, tmp_path: Path, options: dict[str, Any], message: str
+    corpus: Path, tmp_path: Path, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
-    (files / "empty.txt").write_text("\n")
-    (files / "words.txt").write_text("the\ncat\n")
-    given = {"corpus": str(corpus), "device": "cpu", **options}
-    for name in ("corpus", "valid", "vocabulary"):
-        if given.get(name):
-            given[name] = files / given[name]
-    text = given.pop("corpus")
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").write_text("\n")
+    Path("words.txt").write_text("the\ncat\n")
+    given = {"corpus": [corpus], "device": "cpu", **options}
     with pytest.raises(PivotalError, match=message):
-        train(TrainingJob([text] if text else [], tmp_path / "model", **given))
-    assert [path.name for path in tmp_path.iterdir()] == ["files"]
+        train(TrainingJob(given.pop("corpus"), tmp_path / "model", **given))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "words.txt"]
 
 
 @pytest.mark.parametrize(
