@@ -1,16 +1,20 @@
-"""h -> (1 - m) * h + m * b, where and only where a span says so."""
+"""h -> (1 - m) * h + m * b, where and only where a span says so; and rows that are picked as indexing picks them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import MaskedEdit, Sources, dense
+from pivotal.models.tensors import distinct_rows, shared_rows
 from pivotal.models.tree import Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
@@ -110,17 +114,9 @@ def test_an_edit_that_reaches_no_site_is_an_error() -> None:
 
 
 def test_dense_puts_an_intervention_in_its_place() -> None:
-    intervention = Intervention(
-        units=(Unit("b", 1, 5), Unit("a", 0, 1)),  # not in the order of the space
-        directions=("x", "y"),
-        values=torch.tensor([[1.0, 2.0], [3.0, 4.0]]).numpy(),
-        active=torch.tensor([[True, True], [False, True]]).numpy(),
-        steps="every",
-        model="m",
-        model_fingerprint="f",
-        phenomenon="p",
-        data_fingerprint="d",
-    )
+    units = (Unit("b", 1, 5), Unit("a", 0, 1))  # not in the order of the space
+    values, active = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[True, True], [False, True]])
+    intervention = Intervention(units, ("x", "y"), values, "every", "m", "f", "p", "d", active=active)
     mask, values = dense(intervention, SPACE)
     assert mask.tolist() == [[[1, 0, 0, 0, 1], [1, 0, 0, 0, 0]]]
     assert (mask * values).tolist() == [[[2, 0, 0, 0, 1], [4, 0, 0, 0, 0]]]
@@ -138,3 +134,30 @@ def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
     learned = mask.clone().requires_grad_()
     assert len(MaskedEdit(space, learned, values).sites) == 10
     assert MaskedEdit(space, learned, values, zeros_stay=True).sites == {"mlp.4", "mlp.9"}
+
+
+ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_GPU)])
+@pytest.mark.parametrize("pick, rows", [(distinct_rows, [4, 0, 2]), (shared_rows, [4, 0, 0, 2, 4, 4])])
+def test_rows_and_their_gradients_are_those_of_indexing(
+    pick: Callable[[Tensor, Tensor], Tensor], rows: list[int], device: str
+) -> None:
+    x = torch.randn(5, 2, 3, dtype=torch.float64, device=device, requires_grad=True)
+    at = torch.tensor(rows, device=device)
+    weights = torch.randn(len(rows), 2, 3, dtype=torch.float64, device=device)
+    ours, theirs = pick(x, at), x[at]
+    assert torch.equal(ours, theirs)
+    (found,) = torch.autograd.grad((ours * weights).sum(), x)
+    (expected,) = torch.autograd.grad((theirs * weights).sum(), x)
+    torch.testing.assert_close(found, expected)
+
+
+@ON_GPU
+def test_a_gpu_adds_in_the_same_order_every_time() -> None:
+    x = torch.randn(7, 3, 650, device="cuda", requires_grad=True)
+    at = torch.randint(0, 7, (4000,), device="cuda")
+    weights = torch.randn(4000, 3, 650, device="cuda")
+    first, *others = (torch.autograd.grad((shared_rows(x, at) * weights).sum(), x)[0] for _ in range(5))
+    assert all(torch.equal(first, other) for other in others)

@@ -63,14 +63,8 @@ def truncate(f: Path) -> None:
     [
         (truncate, "must be a whole safetensors file, but it cannot be read"),
         (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors. Give the folder of a model"),
-        (
-            lambda f: (f / "vocab.txt").write_text("one\ntwo\n"),
-            "model of 2 words needs 2 rows of encoder.weight, but there are 6",
-        ),
-        (
-            lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
-            "words of a vocabulary must differ, but 'cat' occurs twice",
-        ),
+        (lambda f: (f / "vocab.txt").write_text("one\ntwo\n"), "2 words needs 2 rows of encoder.weight"),
+        (lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])), "'cat' occurs twice"),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
         (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "must be of the format"),
         (config(cell=None), "config.json: .*cell"),
@@ -81,17 +75,9 @@ def truncate(f: Path) -> None:
         (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
         (tensors(encoder__weight=None), "encoder.weight is missing"),
         (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is also rnn.bias_hh_l1"),
-        (tensors(rnn__weight_hr_l0=torch.zeros(2, 4)), "but there is also rnn.weight_hr_l0"),
         (tensors(rnn__bias_hh_l1=None), "layer 1 has only one of them"),
         (tensors(rnn__weight_hh_l1=None), r"rnn.weight_hh_l1 is missing"),
-        (
-            tensors(decoder__weight=torch.zeros(5, 4)),
-            "6 words needs 6 rows of decoder.weight, but there are 5",
-        ),
-        (
-            tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)),
-            "without encoder.weight.scale",
-        ),
+        (tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)), "without encoder.weight.sc"),
     ],
 )
 def test_a_bad_folder_is_refused_with_the_reason(folder: Path, damage: Any, message: str) -> None:
@@ -154,14 +140,10 @@ def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def into_no_model(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "gpt2"}')
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        into_no_model,
+        lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'),
         lambda f: (f / "thesis.tex").write_text("years of work"),
         lambda f: (f / "notes").mkdir(),
         lambda f: (f / "config.json").unlink(),

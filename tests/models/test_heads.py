@@ -9,23 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import PREFIXES, intervention_of, random_model, tokenizer
+from tests.models.tiny import FEW, intervention_of, random_model, shared_lm, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
-from pivotal.models.edits import MaskedEdit, dense, spread
+from pivotal.models.edits import dense, spread
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import grid_of, places_of
 from pivotal.units import Site, Unit, UnitSpace
 
-PAIRS = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
 QUICK: dict[str, dict[str, Any]] = {
     "learned": {"updates": 60, "refit": 30},
     "reinforce": {"updates": 60, "refit": 30},
@@ -33,10 +29,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "attribution": {"refit": 120},
 }
 """Settings under which a search of twelve heads takes seconds, and values far outside the natural range are reached."""
-
-
-def lm_of(family: str = "llama") -> TransformersLM:
-    return TransformersLM(family, random_model(family), tokenizer(bos=True))
 
 
 def with_one_head(block: int, head: int) -> TransformersLM:
@@ -49,31 +41,8 @@ def with_one_head(block: int, head: int) -> TransformersLM:
     return TransformersLM("one head", model, tokenizer(bos=True))
 
 
-def test_a_head_is_its_slice_of_the_output_projections_input() -> None:
-    lm = lm_of()
-    ids = lm.encode("The doctor near cars").ids
-    space = lm.unit_space("head.1")
-    mask, values = torch.zeros(1, 1, 4), torch.zeros(1, 1, 16)
-    mask[..., 2], values[..., 8:12] = 1.0, torch.tensor([1.0, -2.0, 3.0, 0.5])
-    tree = PrefixTree.build([ids], [1], [0], "single")
-    found = lm.readout(lm.states(lm.prepare(tree), MaskedEdit(space, mask, values)))
-
-    def by_hand(_: object, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        h = args[0].clone()
-        h[:, 2, 8:12] = values[0, 0, 8:12]  # BOS comes first
-        return (h,)
-
-    handle = lm.network.model.layers[1].self_attn.o_proj.register_forward_pre_hook(by_hand)
-    try:
-        whole = torch.tensor([[*lm.vocabulary.priming, *ids]])
-        expected = lm.network(input_ids=whole, use_cache=False).logits[0, 2:]
-    finally:
-        handle.remove()
-    torch.testing.assert_close(found[:, 0], expected, rtol=1e-4, atol=1e-4)
-
-
 def test_all_takes_every_coordinate_once() -> None:
-    lm = lm_of()
+    lm = shared_lm("llama")
     assert {site.kind for site in lm.unit_space().sites} == {"attn", "mlp", "resid"}
     assert [site.name for site in lm.unit_space("head.1-2,mlp.0").sites] == ["mlp.0", "head.1", "head.2"]
     with pytest.raises(PivotalError, match=r"head\.1 and attn\.1 have the same"):
@@ -84,7 +53,7 @@ def test_all_takes_every_coordinate_once() -> None:
 @pytest.mark.slow
 def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
     lm = with_one_head(1, 2)
-    problem = Problem(lm, PAIRS, sites="head", values="unbounded")
+    problem = Problem(lm, FEW, sites="head", values="unbounded")
     found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)  # type: ignore[call-arg]
     assert [str(unit) for unit in found.best.units] == ["head.1:2"]
     assert found.best.values.shape == (2, 4)
@@ -93,8 +62,8 @@ def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
 
 def test_heads_and_neurons_together(tmp_path: Path) -> None:
     """A set of both kinds is scored, saved, loaded and taken apart as any other is."""
-    lm = lm_of()
-    problem = Problem(lm, PAIRS, sites="head,mlp")
+    lm = shared_lm("llama")
+    problem = Problem(lm, FEW, sites="head,mlp")
     space = problem.space
     mask = torch.zeros(1, 2, len(space))
     units = [space.flat(Unit("head.1", 2, 7, 4)), space.flat(Unit("mlp.2", 5, 54))]
@@ -119,7 +88,7 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
 def test_places_and_grid_of_units_that_differ_in_size() -> None:
     space = UnitSpace((Site("mlp.0", 2), Site("head.0", 2, size=3)))
     assert places_of(space, torch.device("cpu")).tolist() == [[0, 0, 0], [1, 1, 1], [2, 3, 4], [5, 6, 7]]
-    problem = Problem(lm_of(), PAIRS, sites="head.0,mlp.0", values="unbounded")
+    problem = Problem(shared_lm("llama"), FEW, sites="head.0,mlp.0", values="unbounded")
     grid, seen = grid_of(problem, points=4), problem.measure_activations()
     head = problem.space.coordinates_of("head.0")
     torch.testing.assert_close(grid[0, :, head], seen.own[:, head])

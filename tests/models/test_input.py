@@ -1,4 +1,4 @@
-"""What a model is asked to read: texts beyond its positions, tokens that it does not have, cues that are none."""
+"""What a model is asked to read: words, texts beyond its positions, tokens that it lacks, cues that are none."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import intervention_of, random_model, tokenizer
+from tests.models.tiny import intervention_of, random_model, shared_lm, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
 from pivotal.models.intervened import IntervenedModel
 from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.vocabulary import WordVocabulary
+from pivotal.problem.asking import Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -23,17 +25,11 @@ from pivotal.records.intervention import Intervention
 
 POSITIONS = 64
 TABLES = ("gpt2", "gptj", "opt")
-ENDLESS = ("llama", "bloom", "gpt_neox", "mixtral", "mamba", "rwkv")
-
-
-@cache
-def model_of(family: str) -> TransformersLM:
-    return TransformersLM(family, random_model(family), tokenizer(bos=True))
 
 
 @cache
 def single() -> tuple[LanguageModel, Intervention]:
-    lm = model_of("llama")
+    lm = shared_lm("llama")
     unit = next(iter(lm.unit_space("mlp.0")))
     intervention = intervention_of(lm, (unit,), [[9.0], [-9.0]], "single")
     return lm, intervention
@@ -44,7 +40,7 @@ def single() -> tuple[LanguageModel, Intervention]:
 
 @pytest.mark.parametrize("family", TABLES)
 def test_as_many_tokens_as_there_are_positions(family: str) -> None:
-    lm = model_of(family)
+    lm = shared_lm(family)
     assert lm.longest == POSITIONS - 1, "BOS has one"
     (logits,) = lm.next_logits([[3] * (POSITIONS - 1)])
     expected = lm.network(input_ids=torch.tensor([[1, *[3] * (POSITIONS - 1)]])).logits[0, -1]
@@ -56,7 +52,7 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
 
 
 def test_a_text_is_not_begun_that_will_become_too_long() -> None:
-    lm = model_of("gpt2")
+    lm = shared_lm("gpt2")
     (text,) = lm.generate("The doctor", words=62, temperature=0.0)
     assert len(text.split()) == 64
     with pytest.raises(PivotalError, match=r"63 tokens, but the prompt has 2 and 63 .* 62 words at most"):
@@ -66,12 +62,10 @@ def test_a_text_is_not_begun_that_will_become_too_long() -> None:
 def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     texts = ["The doctor", "The doctor near", "The doctor" + " near The" * 31, "The doctor" + " near" * 90]
     pairs = PairSet("some", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts))
-    problem = Problem(model_of("gpt2"), pairs, sites="mlp")
-    assert (len(problem), problem.rejected.describe()) == (
-        2,
-        "longer than the 63 tokens that have a position (2)",
-    )
-    assert len(Problem(model_of("llama"), pairs, sites="mlp")) == 4
+    problem = Problem(shared_lm("gpt2"), pairs, sites="mlp")
+    assert len(problem) == 2
+    assert problem.rejected.describe() == "longer than the 63 tokens that have a position (2)"
+    assert len(Problem(shared_lm("llama"), pairs, sites="mlp")) == 4
 
 
 def test_priming_leaves_room_for_a_sentence() -> None:
@@ -96,7 +90,7 @@ def test_priming_leaves_room_for_a_sentence() -> None:
 )
 def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
     with pytest.raises(PivotalError, match=said):
-        ask(model_of("llama"))
+        ask(shared_lm("llama"))
 
 
 # `unwrap` takes off the check of types that is on in tests only.
@@ -105,7 +99,7 @@ def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
 @pytest.mark.parametrize("prompts", [[3, 4], [[0.5]], "The doctor"])
 def test_prompts_are_lists_of_ids(prompts: Any) -> None:
     with pytest.raises(PivotalError, match="lists of token ids, such as"):
-        unwrap(IntervenedModel.next_logits)(IntervenedModel(model_of("llama")), prompts)
+        unwrap(IntervenedModel.next_logits)(IntervenedModel(shared_lm("llama")), prompts)
 
 
 def test_a_cue_is_a_whole_number_of_any_kind() -> None:
@@ -144,12 +138,45 @@ def test_a_model_in_memory_is_wrapped_and_not_loaded(given: object) -> None:
 
 def test_a_model_says_how_it_was_loaded() -> None:
     own = TransformersLM("tiny", random_model("llama"), tokenizer(bos=True))
-    assert (
-        own.vocabulary.is_priming("<s>") and not own.vocabulary.is_priming("") and own.dtype == torch.float32
-    )
+    assert own.dtype == torch.float32 and [own.vocabulary.is_priming(s) for s in ("<s>", "")] == [True, False]
     bare = TransformersLM("tiny", random_model("llama").double(), tokenizer(bos=True), priming="")
-    assert (
-        bare.vocabulary.is_priming("")
-        and not bare.vocabulary.is_priming("<s>")
-        and bare.dtype == torch.float64
-    )
+    assert bare.dtype == torch.float64 and [bare.vocabulary.is_priming(s) for s in ("<s>", "")] == [
+        False,
+        True,
+    ]
+
+
+@pytest.fixture(scope="module")
+def wiki() -> LanguageModel:
+    return load_model("wiki-lstm", device="cpu")
+
+
+def test_a_contraction_is_one_word_of_two_tokens(wiki: LanguageModel) -> None:
+    found = wiki.encode("The doctor can't see, they said")
+    assert found.ids == wiki.encode("The doctor ca n't see , they said").ids
+    assert found.word == (0, 1, 2, 2, 3, 3, 4, 5)
+    assert found.last_token_of(2) == 3 and found.last_token_of(4) == 6
+
+
+def test_contractions_are_compared_at_the_first_difference(wiki: LanguageModel) -> None:
+    def sides(*words: str) -> tuple[list[str], list[list[str]]]:
+        one = Asking(wiki).ask(MinimalPair("The doctor", 1, words))  # type: ignore[arg-type]
+        return [wiki.word(i) for i in one.ids[2:]], [[wiki.word(i) for i in side] for side in one.sides]
+
+    assert sides("hasn't", "haven't") == ([], [["has"], ["have"]])
+    shared, (complete, longer) = sides("does", "doesn't")
+    assert (shared, longer) == (["does"], ["n't"])
+    assert len(complete) > 0.99 * wiki.vocabulary_size and not {"n't", "'s"} & set(complete)
+
+
+def test_unknown_words() -> None:
+    words = WordVocabulary(["<unk>", "a", "'s"], "<unk>")
+    assert words.encode("a's a").ids == (1, 2, 1) and words.unspeakable() == [0]
+    with pytest.raises(PivotalError, match="outside the vocabulary: b, c's"):
+        words.encode("a b c's")
+    assert WordVocabulary(["a"], "<unk>").unknown_word is None
+
+
+def test_what_a_model_knows(wiki: LanguageModel) -> None:
+    assert [wiki.vocabulary.knows(word) for word in ("doctor", "can't", "flurbs")] == [True, True, False]
+    assert wiki.vocabulary.unknown_word == load_model("planted").vocabulary.unknown_word == "<unk>"

@@ -7,12 +7,11 @@ from itertools import product
 
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import tiny_lm
 from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.options import build
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -42,7 +41,7 @@ class Scarce:
     """A model whose way back runs out of memory at some of the times that it is gone."""
 
     def __init__(self, *fails: int, batch_nodes: int = 4096) -> None:
-        self.model = TransformersLM("tiny", random_model("llama"), tokenizer(), batch_nodes=batch_nodes)
+        self.model = tiny_lm("llama", batch_nodes=batch_nodes)
         self.fails, self.backward = fails, 0
         self.alive: list[int] = []
         self._seen: list[weakref.ref[Tensor]] = []

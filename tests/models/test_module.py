@@ -62,11 +62,7 @@ SITES = {"gate.0": "layers.0.gate", "gate.1": "layers.1.gate", "hidden.1": "laye
 def test_contract(priming: str | None) -> None:
     lm = ModuleLM("convolutional", convolutional(), WORDS, SITES, priming=priming)
     assert lm.vocabulary.is_priming(priming or "") and not lm.vocabulary.is_priming("no such word")
-    assert [(site.name, site.width) for site in lm.sites] == [
-        ("gate.0", 12),
-        ("gate.1", 12),
-        ("hidden.1", 12),
-    ]
+    assert [(site.name, site.width) for site in lm.sites] == [(name, 12) for name in SITES]
     check_model(lm, PREFIXES)
 
 
@@ -87,10 +83,8 @@ def test_a_module_without_an_output_layer_that_can_be_seen() -> None:
         def forward(self, ids: Tensor) -> Tensor:
             return 2 * self.inner(ids)
 
-    lm = ModuleLM(
-        "doubled", Doubled(), WORDS, {"gate.0": "inner.layers.0.gate", "last": "inner.output:input"}
-    )
-    check_model(lm, PREFIXES)
+    sites = {"gate.0": "inner.layers.0.gate", "last": "inner.output:input"}
+    check_model(ModuleLM("doubled", Doubled(), WORDS, sites), PREFIXES)
 
 
 def test_a_tokenizer_and_a_model_of_transformers() -> None:
@@ -102,9 +96,8 @@ def test_a_tokenizer_and_a_model_of_transformers() -> None:
         def forward(self, ids: Tensor) -> Tensor:
             return self.model(input_ids=ids).logits
 
-    lm = ModuleLM(
-        "wrapped", Wrapped(), tokenizer(bos=True), {"mlp.1": "model.model.layers.1.mlp.down_proj:input"}
-    )
+    sites = {"mlp.1": "model.model.layers.1.mlp.down_proj:input"}
+    lm = ModuleLM("wrapped", Wrapped(), tokenizer(bos=True), sites)
     assert (lm.sites[0].width, lm.vocabulary_size) == (24, VOCABULARY)
     check_model(lm, PREFIXES)
 

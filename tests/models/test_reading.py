@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, drawn, random_model, tokenizer
+from tests.models.tiny import FAMILIES, drawn, shared_lm, tokenizer
 from torch import nn
 
 from pivotal.errors import PivotalError
@@ -17,17 +18,11 @@ from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.intervened import Applied, Rereading
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.units import Steps
 
 WITHOUT_CACHE = {"mamba", "mamba2", "rwkv"}
 """Families whose state has another name. Their texts are read again after each token."""
 WORDS = ["<eos>", "<unk>", "The", "doctor", "doctors", "near", "cars", "runs", "run"]
-
-
-@cache
-def transformer(family: str) -> TransformersLM:
-    return TransformersLM(family, random_model(family), tokenizer(bos=True))
 
 
 @cache
@@ -64,14 +59,14 @@ def test_recurrent_states_are_those_of_reading_again(cell: str, steps: Steps | N
     "family", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES if name != "llama")]
 )
 def test_states_of_transformers_are_those_of_reading_again(family: str) -> None:
-    model = transformer(family)
+    model = shared_lm(family)
     assert model._trunk.continues == (family not in WITHOUT_CACHE)
     for steps in (None, "every", "single"):
         check_reading(model, "resid.1,attn.2" if family not in WITHOUT_CACHE else "resid.1", steps)
 
 
 def test_a_step_computes_one_token_of_each_text() -> None:
-    model = transformer("llama")
+    model = shared_lm("llama")
     rows: list[tuple[int, ...]] = []
     handle = model.network.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
@@ -88,22 +83,18 @@ def test_a_step_computes_one_token_of_each_text() -> None:
 
 @pytest.mark.parametrize("steps", ["every", "single"])
 def test_texts_are_those_of_reading_again(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    for model, sites in ((load_model("planted"), "all"), (transformer("gpt2"), "mlp")):
+    for model, sites in ((load_model("planted"), "all"), (shared_lm("gpt2"), "mlp")):
         prompt = "The noun0a near" if model.name == "planted" else "The doctor near"
         edited = model.intervened(drawn(model, sites, steps), "plural", cue=1)
-        ask: dict[str, Any] = {"words": 5, "samples": 2}
-        found = [
-            one.generate(prompt, temperature=temperature, seed=3, **ask)
-            for one in (model, edited)
-            for temperature in (0.0, 1.0)
-        ]
+
+        def texts(models: tuple[Any, ...] = (model, edited), prompt: str = prompt) -> list[object]:
+            how = itertools.product(models, (0.0, 1.0))
+            return [m.generate(prompt, words=5, samples=2, temperature=heat, seed=3) for m, heat in how]
+
+        found = texts()
         with monkeypatch.context() as patch:
             patch.setattr(type(model), "reading", LanguageModel.reading)
-            expected = [
-                one.generate(prompt, temperature=temperature, seed=3, **ask)
-                for one in (model, edited)
-                for temperature in (0.0, 1.0)
-            ]
+            expected = texts()
         assert found == expected
         assert found[:2] != found[2:]
 
@@ -139,7 +130,7 @@ PROMPTS = ["The doctor near cars quickly", "Some cars"]
 )
 def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
     """Also in a batch whose texts differ in length. The text that the model reads first stays untouched."""
-    model = transformer(family)
+    model = shared_lm(family)
     edited = model.intervened(drawn(model, "mlp,head.1", steps), "plural", cue=0)
     cues = None if steps == "every" else [3, 1]
     expected = [greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)]
@@ -156,7 +147,7 @@ def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
 
 @pytest.mark.parametrize("steps", ["every", "single"])
 def test_units_in_bases_are_attached(steps: Steps) -> None:
-    model = transformer("llama")
+    model = shared_lm("llama")
     width = {site.name: site.coordinates for site in model.sites}
     draw = torch.Generator().manual_seed(0)
     turned = torch.linalg.qr(torch.randn(width["resid.0"], width["resid.0"], generator=draw))[0]
@@ -171,16 +162,14 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
     cues = None if steps == "every" else [3, 1]
     for given in (model, there):
         edited = given.intervened(found, "plural", cue=0)
-        expected = [
-            greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)
-        ]
+        expected = [greedy(edited, *one) for one in zip(PROMPTS, cues or [None, None], strict=True)]
         with edited.attached(cues) as net:
             assert own(net, PROMPTS) == expected
     assert expected != own(model.network, PROMPTS)
 
 
 def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
-    model = transformer("llama")
+    model = shared_lm("llama")
     edited = model.intervened(drawn(model, "mlp"), "plural")
     before = model.next_words("The doctor")
     with edited.attached():
@@ -193,7 +182,7 @@ def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
 
 
 def test_what_cannot_be_attached() -> None:
-    model = transformer("llama")
+    model = shared_lm("llama")
     single = model.intervened(drawn(model, "mlp", "single"), "plural", cue=0)
     for cue in (None, -1, []):
         with pytest.raises(PivotalError, match=r"one token of each prompt, but .*cue="):

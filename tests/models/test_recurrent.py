@@ -71,12 +71,10 @@ class Network:
         cells = []
         for layer in range(self.layers):
             cell = CELLS[self.cell](4 if layer == 0 else self.hidden, self.hidden, bias=self.bias)
-            own = {
-                k.removesuffix(f"_l{layer}"): v
-                for k, v in self.rnn.state_dict().items()
-                if k.endswith(str(layer))
-            }
-            cell.load_state_dict(own)
+            weights = self.rnn.state_dict().items()
+            cell.load_state_dict(
+                {k.removesuffix(f"_l{layer}"): v for k, v in weights if k.endswith(str(layer))}
+            )
             cells.append(cell.requires_grad_(False))
         ids = self.primed(tokens)
         states: list[Any] = [None] * self.layers
@@ -140,17 +138,14 @@ def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int
     network = Network(cell, layers)
     mask, values = (tensor.requires_grad_() for tensor in network.draw(2))
     ours = network.tree_logits(edited_tree(steps), mask, values)
-    plain = torch.stack(
-        [
-            torch.stack(
-                [
-                    network.plain_logits(tokens, where(steps, cue), mask[r, to], values[r, to])
-                    for r in range(len(mask))
-                ]
-            )
-            for tokens, cue, to in zip(SENTENCES, CUES, DIRECTIONS, strict=True)
-        ]
-    )
+
+    def by_hand(tokens: list[int], cue: int, to: int) -> Tensor:
+        edited = where(steps, cue)
+        return torch.stack(
+            [network.plain_logits(tokens, edited, m[to], b[to]) for m, b in zip(mask, values, strict=True)]
+        )
+
+    plain = torch.stack(list(map(by_hand, SENTENCES, CUES, DIRECTIONS)))
     assert torch.allclose(ours, plain, atol=1e-5)
     weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
     found = torch.autograd.grad((ours * weights).sum(), (mask, values))
@@ -214,40 +209,23 @@ def test_the_fingerprint_knows_weights_words_and_priming() -> None:
     assert len({n.model.fingerprint() for n in (same[0], *others)}) == 4
 
 
-@pytest.mark.parametrize(
-    ("rnn", "message"),
-    [
-        (nn.LSTM(4, 5, bidirectional=True), "bidirectional"),
-        (nn.LSTM(4, 5, proj_size=2), "proj_size"),
-        (nn.RNN(4, 5, nonlinearity="relu"), "must use tanh, but this one uses relu"),
-    ],
-)
-def test_modules_that_are_no_language_model_are_refused(rnn: Any, message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        RecurrentLM.from_modules("x", nn.Embedding(8, 4), rnn, nn.Linear(5, 8), WORDS)
+USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Linear(5, 8)}
 
 
 @pytest.mark.parametrize(
-    ("encoder", "rnn", "decoder", "message"),
+    ("part", "given", "message"),
     [
-        (torch.zeros(8, 4), None, None, "encoder must be an nn.Embedding, but it is a Tensor"),
-        (None, nn.LSTMCell(4, 5), None, "must be an nn.LSTM, nn.GRU or nn.RNN, but it is a LSTMCell"),
-        (
-            None,
-            None,
-            nn.Sequential(nn.Dropout(), nn.Linear(5, 8)),
-            "decoder must be an nn.Linear.*pv.ModuleLM",
-        ),
+        ("rnn", nn.LSTM(4, 5, bidirectional=True), "bidirectional"),
+        ("rnn", nn.LSTM(4, 5, proj_size=2), "proj_size"),
+        ("rnn", nn.RNN(4, 5, nonlinearity="relu"), "must use tanh, but this one uses relu"),
+        ("rnn", nn.LSTMCell(4, 5), "must be an nn.LSTM, nn.GRU or nn.RNN, but it is a LSTMCell"),
+        ("encoder", torch.zeros(8, 4), "encoder must be an nn.Embedding, but it is a Tensor"),
+        ("decoder", nn.Sequential(nn.Linear(5, 8)), "decoder must be an nn.Linear.*pv.ModuleLM"),
     ],
 )
-def test_other_things_than_modules_are_answered_with_a_sentence(
-    encoder: Any, rnn: Any, decoder: Any, message: str
-) -> None:
-    parts = encoder, rnn, decoder
-    usual = nn.Embedding(8, 4), nn.LSTM(4, 5), nn.Linear(5, 8)
-    given = [one if part is None else part for part, one in zip(parts, usual, strict=True)]
+def test_modules_that_are_no_language_model_are_refused(part: str, given: Any, message: str) -> None:
     with pytest.raises(PivotalError, match=message):
-        unwrap(RecurrentLM.from_modules)("x", *given, WORDS)
+        unwrap(RecurrentLM.from_modules)("x", *{**USUAL, part: given}.values(), WORDS)
 
 
 @pytest.mark.parametrize("words", [WORDS, [word if word != "<unk>" else "z" for word in WORDS]])
@@ -257,10 +235,8 @@ def test_a_model_in_memory_is_saved_and_loaded(words: list[str], tmp_path: Path)
     model = RecurrentLM.from_modules("x", *modules, words, priming="a b")
     assert model.save(tmp_path / "saved", "a small model") == tmp_path / "saved"
     again = load_model(str(tmp_path / "saved"), device="cpu")
-    assert again.vocabulary.unknown_word == model.vocabulary.unknown_word and (again.name, again.sites) == (
-        "saved",
-        model.sites,
-    )
+    assert again.vocabulary.unknown_word == model.vocabulary.unknown_word
+    assert (again.name, again.sites) == ("saved", model.sites)
     ids = [model.encode("c d").ids]
     torch.testing.assert_close(again.next_logits(ids), model.next_logits(ids))
     with pytest.raises(PivotalError, match="exists already"):

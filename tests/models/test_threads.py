@@ -9,13 +9,10 @@ from threading import Barrier
 
 import pytest
 import torch
-from tests.models.tiny import drawn, random_model, tokenizer
+from tests.models.tiny import FEW, drawn, tiny_lm
 
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.searches.learned import LearnedMask
 from pivotal.units import Steps
@@ -33,7 +30,7 @@ def lstm() -> tuple[LanguageModel, str, str]:
 
 
 def transformer() -> tuple[LanguageModel, str, str]:
-    return TransformersLM("llama", random_model("llama"), tokenizer()), "mlp", "The doctor near cars"
+    return tiny_lm("llama"), "mlp", "The doctor near cars"
 
 
 def at_once(work: Callable[[int], object]) -> list[object]:
@@ -108,21 +105,11 @@ def test_a_block_concerns_its_own_model() -> None:
 @pytest.mark.slow
 def test_searches_of_several_threads_share_a_model() -> None:
     """The backward pass runs parts of the tree again, with hooks, while another thread may be in its own pass."""
-    model = TransformersLM("llama", random_model("llama"), tokenizer(), batch_nodes=16)
-    prefixes = [
-        "The doctor",
-        "The doctors",
-        "The doctor near cars",
-        "The doctors near car",
-        "Some car behind",
-    ]
-    pairs = PairSet(
-        "few", ("singular", "plural"), tuple(MinimalPair(p, 1, ("runs", "run")) for p in prefixes)
-    )
+    model = tiny_lm("llama", batch_nodes=16)
     search = LearnedMask(max_units=2, updates=4, refit=2)
 
     def work(worker: int) -> object:
-        return search.solve(Problem(model, pairs, sites="mlp", steps="every"), runs=2, seed=worker)
+        return search.solve(Problem(model, FEW, sites="mlp", steps="every"), runs=2, seed=worker)
 
     alone = [work(worker) for worker in range(WORKERS)]
     found = at_once(work)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, PACKED, PREFIXES, random_model, tokenizer
+from tests.models.tiny import FAMILIES, FEW, PACKED, PREFIXES, random_model, shared_lm, tiny_lm, tokenizer
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -17,20 +16,8 @@ from pivotal.models.tensors import checksum
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
 from pivotal.searches.masks.hard_concrete import LOUIZOS
 from pivotal.testing import check_model
-
-
-def model_of(family: str, *, bos: bool = False, **settings: object) -> TransformersLM:
-    return TransformersLM(family, random_model(family), tokenizer(bos=bos), **settings)  # type: ignore[arg-type]
-
-
-@cache
-def shared(family: str) -> TransformersLM:
-    """For tests that leave the model as it is."""
-    return model_of(family, bos=True)
 
 
 def plain_logits(lm: TransformersLM, text: str) -> Tensor:
@@ -43,36 +30,30 @@ def plain_logits(lm: TransformersLM, text: str) -> Tensor:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
 def test_contract(family: str) -> None:
-    check_model(shared(family), PREFIXES)
+    check_model(shared_lm(family), PREFIXES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_those_of_transformers(family: str) -> None:
-    lm = shared(family)
+    lm = shared_lm(family)
     found = lm.next_logits([lm.encode(text).ids for text in PREFIXES])
     expected = torch.stack([plain_logits(lm, text) for text in PREFIXES])
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) -> None:
-    trunk = shared(family)._trunk
+def test_prefixes_are_computed_once_and_heads_offered_where_that_is_right(family: str) -> None:
+    trunk = shared_lm(family)._trunk
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_heads_are_offered_where_there_are_heads(family: str) -> None:
-    heads = [
-        (site.name, site.width, site.within, site.first) for site in shared(family).sites if site.size > 1
-    ]
-    expected = [(f"head.{i}", 4, f"attn.{i}", 1 + 4 * i) for i in range(3)]
-    assert heads == ([] if family in ("mamba", "mamba2", "rwkv") else expected)
+    sites = [site for site in shared_lm(family).sites if site.size > 1]
+    heads = [] if family in ("mamba", "mamba2", "rwkv") else [(f"head.{i}", 4, 1 + 4 * i) for i in range(3)]
+    assert [(site.name, site.width, site.first) for site in sites] == heads
 
 
 @pytest.mark.parametrize("family", ["gpt2", "granite", "gemma2"])
 def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
     """Granite scales its logits. Those of Gemma 2 are capped, and not linear in the state."""
-    lm = shared(family)
+    lm = shared_lm(family)
     p = torch.rand(3, lm.vocabulary_size).softmax(-1)
     row, states = lm.mean_row(p), torch.randn(2, lm.layers[-1].width)
     assert (row is None) == (family == "gemma2")
@@ -83,41 +64,46 @@ def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
 
 
 def test_sites() -> None:
-    widths = {site.name: site.width for site in model_of("llama").sites}
+    widths = {site.name: site.width for site in tiny_lm("llama").sites}
     assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
     assert (widths["attn.2"], widths["head.2"], widths["mlp.2"], widths["resid.2"]) == (16, 4, 24, 16)
-    firsts = [site.first for site in model_of("llama").sites if site.kind == "mlp"]
+    firsts = [site.first for site in tiny_lm("llama").sites if site.kind == "mlp"]
     assert firsts == [1, 25, 49]
-    assert {site.kind for site in model_of("mixtral").sites} == {"attn", "head", "resid"}
-    assert {site.kind for site in model_of("mamba").sites} == {"mixer", "resid"}
-    assert {site.name: site.width for site in model_of("rwkv").sites}["mlp.0"] == 24
+    assert {site.kind for site in tiny_lm("mixtral").sites} == {"attn", "head", "resid"}
+    assert {site.kind for site in tiny_lm("mamba").sites} == {"mixer", "resid"}
+    assert {site.name: site.width for site in tiny_lm("rwkv").sites}["mlp.0"] == 24
     with pytest.raises(PivotalError, match=r"mlp\.0, "):
-        model_of("llama").unit_space("neurons")
+        tiny_lm("llama").unit_space("neurons")
 
 
 def test_a_site_is_what_its_name_says() -> None:
     """An edit by pivotal against the same edit by hand, on a whole sentence."""
-    lm = model_of("llama")
+    lm = tiny_lm("llama")
     ids = lm.encode("The doctor near cars").ids
     block = lm.network.model.layers[1]
-    by_hand = {
-        "mlp.1": lambda f: block.mlp.down_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
-        "attn.1": lambda f: block.self_attn.o_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
-        "resid.1": lambda f: block.register_forward_hook(lambda _, a, out: f(out)),
-    }
-
-    def set_unit(h: Tensor) -> Tensor:
-        h = h.clone()
-        h[:, 1, 5] = 2.0
-        return h
-
-    for name, attach in by_hand.items():
+    projected, attended = block.mlp.down_proj, block.self_attn.o_proj
+    into = {"mlp.1": projected, "attn.1": attended, "head.1": attended}
+    for name, unit, at in (
+        ("mlp.1", 5, [5]),
+        ("attn.1", 5, [5]),
+        ("head.1", 2, [8, 9, 10, 11]),
+        ("resid.1", 5, [5]),
+    ):
         space = lm.unit_space(name)
-        mask, values = torch.zeros(1, 1, len(space)), torch.zeros(1, 1, len(space))
-        mask[..., 5], values[..., 5] = 1.0, 2.0
+        mask, values = torch.zeros(1, 1, len(space)), torch.zeros(1, 1, space.coordinates)
+        mask[..., unit], values[..., at] = 1.0, torch.tensor([1.0, -2.0, 3.0, 0.5])[: len(at)]
+
+        def edited(h: Tensor, at: list[int] = at, values: Tensor = values) -> Tensor:
+            h = h.clone()
+            h[:, 1, at] = values[0, 0, at]
+            return h
+
         tree = PrefixTree.build([ids], [1], [0], "single")
         found = lm.readout(lm.states(lm.prepare(tree), MaskedEdit(space, mask, values)))
-        handle = attach(set_unit)
+        if name == "resid.1":
+            handle = block.register_forward_hook(lambda _, a, out: edited(out))
+        else:
+            handle = into[name].register_forward_pre_hook(lambda _, a: (edited(a[0]),))
         try:
             expected = lm.network(input_ids=torch.tensor([ids])).logits[0, 1:]
         finally:
@@ -130,7 +116,7 @@ def test_a_site_is_what_its_name_says() -> None:
 def test_parts_of_a_tree_give_what_the_whole_gives(
     family: str, steps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lm = model_of(family, bos=True)
+    lm = tiny_lm(family, bos=True)
     sequences = [lm.encode(text).ids for text in PREFIXES]
     tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
     space = lm.unit_space("mlp")
@@ -155,7 +141,7 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
 
 def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention looks at all pairs of a row: in one long row it would be most of the work."""
-    lm = shared("llama")
+    lm = shared_lm("llama")
     generator = torch.Generator().manual_seed(0)
     tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
     short = lm.prepare(tree)
@@ -169,7 +155,7 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
 
 
 def test_hooks_are_gone_after_an_error() -> None:
-    lm = model_of("llama")
+    lm = tiny_lm("llama")
     ids = lm.encode("The doctor near cars").ids
     before = lm.next_logits([ids])
 
@@ -198,17 +184,17 @@ def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
     lm = TransformersLM("spread", model, tokenizer(), fingerprint="spread")
     check_model(lm, PREFIXES)
     ids = [lm.encode(text).ids for text in PREFIXES]
-    torch.testing.assert_close(lm.next_logits(ids), model_of("llama").next_logits(ids))
+    torch.testing.assert_close(lm.next_logits(ids), tiny_lm("llama").next_logits(ids))
 
 
 # -- words ----------------------------------------------------------------------------------------------------------
 
 
 def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None:
-    with_bos, without = model_of("llama", bos=True), model_of("llama")
+    with_bos, without = tiny_lm("llama", bos=True), tiny_lm("llama")
     assert "reads <s> before every sentence" in with_bos.describe()
     assert "no BOS" in without.describe()
-    off, on = model_of("llama", bos=True, priming=""), model_of("llama", priming="<s>")
+    off, on = tiny_lm("llama", bos=True, priming=""), tiny_lm("llama", priming="<s>")
     ids = [off.encode("The doctor").ids]
     assert ids == [with_bos.encode("The doctor").ids], "BOS is no token of a sentence: it is never edited."
     torch.testing.assert_close(off.next_logits(ids), without.next_logits(ids))
@@ -231,9 +217,9 @@ def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lm = load_model(folder)
     assert lm.name == "tiny-llama"
     ids = [lm.encode("The doctor").ids]
-    torch.testing.assert_close(lm.next_logits(ids).cpu(), model_of("llama").next_logits(ids))
+    torch.testing.assert_close(lm.next_logits(ids).cpu(), tiny_lm("llama").next_logits(ids))
     assert load_model(folder).fingerprint() == lm.fingerprint()
-    assert model_of("gpt2").fingerprint() != model_of("llama").fingerprint()
+    assert tiny_lm("gpt2").fingerprint() != tiny_lm("llama").fingerprint()
 
 
 def test_one_changed_weight_changes_the_checksum() -> None:
@@ -249,18 +235,14 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
     small = {"vocab_size": 24, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-    BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4)).save_pretrained(
-        tmp_path / "bert"
-    )
-    T5ForConditionalGeneration(
-        T5Config(vocab_size=24, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4)
-    ).save_pretrained(tmp_path / "t5")
-    for name in ("bert", "t5"):
-        tokenizer().save_pretrained(tmp_path / name)
-    with pytest.raises(PivotalError, match="later words"):
-        load_model(tmp_path / "bert")
-    with pytest.raises(PivotalError, match="encoder with a decoder"):
-        load_model(tmp_path / "t5")
+    bert = BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4))
+    sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
+    t5 = T5ForConditionalGeneration(T5Config(vocab_size=24, **sizes))
+    for model, said in ((bert, "later words"), (t5, "encoder with a decoder")):
+        model.save_pretrained(tmp_path / said)
+        tokenizer().save_pretrained(tmp_path / said)
+        with pytest.raises(PivotalError, match=said):
+            load_model(tmp_path / said)
 
 
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(
@@ -286,9 +268,8 @@ def test_what_cannot_be_loaded_is_refused_in_a_sentence(
 
 
 def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -> None:
-    lm = shared("llama")
-    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
-    problem = Problem(lm, pairs, sites="mlp,attn,resid")
+    lm = shared_lm("llama")
+    problem = Problem(lm, FEW, sites="mlp,attn,resid")
     assert len(problem.space.sites) >= 8
     noise = torch.rand(2, 1, len(problem.space), generator=torch.Generator().manual_seed(0))
     found = []

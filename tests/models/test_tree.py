@@ -1,4 +1,4 @@
-"""The tree against the naive definition: a node is a distinct (direction, cue, tokens) from the edit on."""
+"""The tree against the naive definition, a node for each distinct (direction, cue, tokens), and its layouts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.models.replay import Shape
 from pivotal.models.tree import PrefixTree
 from pivotal.units import Steps
 
@@ -26,12 +30,8 @@ class Examples:
         return PrefixTree.build(self.sequences, self.cues, self.directions, self.steps)
 
     def take(self, chosen: list[int]) -> Examples:
-        return Examples(
-            [self.sequences[i] for i in chosen],
-            [self.cues[i] for i in chosen],
-            [self.directions[i] for i in chosen],
-            self.steps,
-        )
+        parts = ([part[i] for i in chosen] for part in (self.sequences, self.cues, self.directions))
+        return Examples(*parts, self.steps)
 
     def live(self, example: int, position: int) -> bool:
         return self.steps != "single" or position >= self.cues[example]
@@ -119,9 +119,8 @@ def test_restrict_equals_building_from_the_subset(given: Examples, data: st.Data
 @SOME
 def test_spread_sums_over_the_examples_below(given: Examples, data: st.DataObject) -> None:
     tree = given.tree()
-    numbers = np.array(
-        data.draw(st.lists(st.integers(-9, 9), min_size=len(tree.leaf), max_size=len(tree.leaf)))
-    )
+    size = len(tree.leaf)
+    numbers = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)))
     naive = np.zeros(len(tree) + 1)
     for leaf, number in zip(tree.leaf, numbers, strict=True):
         naive[[0, *path(tree, int(leaf))]] += number
@@ -173,3 +172,85 @@ def test_pairs_with_one_prefix_share_all_nodes() -> None:
     tree = PrefixTree.build([[1, 2, 3]] * 4, [1] * 4, [0, 0, 1, 1], "single")
     assert len(tree) == 1 + 2 + 2 and tree.n_live == 4
     assert len(PrefixTree.build([[1, 2, 3]] * 4)) == 3
+
+
+CPU = torch.device("cpu")
+SENTENCES = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5), min_size=1, max_size=12)
+
+
+def tree_of(sentences: list[list[int]], steps: str) -> PrefixTree:
+    cues = [len(sentence) // 2 for sentence in sentences]
+    return PrefixTree.build(sentences, cues, [i % 2 for i in range(len(sentences))], steps)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES, st.sampled_from(["every", "single"]), st.integers(1, 20), st.booleans())
+def test_parts_have_every_live_node_once_and_keep_to_their_size(
+    sentences: list[list[int]], steps: str, most: int, shared: bool
+) -> None:
+    tree = tree_of(sentences, steps)
+    found = parts(tree, most, shared=shared)
+    own = np.concatenate([part.own for part in found])
+    assert sorted(own.tolist()) == np.flatnonzero(tree.live).tolist()
+    for part in found:
+        size = len(part.nodes) if shared else int(tree.depth[part.ends].sum())
+        assert size <= most or len(part.ends) == 1
+        above = {int(tree.parent[node]) for node in part.nodes} - {0}
+        assert above <= set(part.nodes.tolist()), "a node comes with all that stands before it"
+
+
+def sees(layout: Layout, place: int) -> list[int]:
+    """The tokens that a place of a packed row can see, in the order of their positions."""
+    assert layout.sees is not None
+    before = layout.before
+    tokens = layout.tokens[0] if before is None else torch.cat([before.tokens[0], layout.tokens[0]])
+    at = layout.positions[0] if before is None else torch.cat([before.positions[0], layout.positions[0]])
+    seen = layout.sees[place].nonzero()[:, 0]
+    assert at[seen].sort().values.tolist() == list(range(len(seen))), "one token at each position"
+    return tokens[seen[at[seen].argsort()]].tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES, st.sampled_from(["every", "single"]), st.sampled_from([(), (9,), (9, 8)]), st.booleans())
+def test_a_packed_node_sees_its_own_sentence(
+    sentences: list[list[int]], steps: str, priming: tuple[int, ...], cached: bool
+) -> None:
+    tree = tree_of(sentences, steps)
+    (part,) = parts(tree, 1000, shared=True)
+    layout = packed(tree, part, priming, CPU, cached=cached)
+    for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True):
+        assert sees(layout, place) == [*priming, *tree.token[path(tree, node)]]
+    edited = {place: span.direction for span in layout.spans for place in range(span.start, span.stop)}
+    expected = {
+        place: int(tree.direction[node])
+        for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True)
+        if tree.edited[node]
+    }
+    assert edited == expected
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps: str) -> None:
+    tree = tree_of([[1, 2, 3], [1, 2, 1, 1], [2], [1, 2]], steps)
+    (part,) = parts(tree, 1000, shared=False)
+    layout = rows(tree, part, (9,), CPU)
+    flat = layout.tokens.reshape(-1)
+    for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True):
+        start = place - place % layout.tokens.shape[1]
+        assert flat[start : place + 1].tolist() == [9, *tree.token[path(tree, node)]]
+    assert layout.edited is not None
+    copies = sum(int(tree.edited[node]) for end in part.ends for node in path(tree, int(end)))
+    assert len(layout.edited) == copies == sum(span.stop - span.start for span in layout.spans)
+
+
+def test_frozen_nodes_are_padded_at_a_depth_where_no_tree_has_live_ones() -> None:
+    """Before the edited word all nodes are frozen, and batches have different numbers of them."""
+    few = PrefixTree.build([(1, 2, 3)], [2], [0], "single")
+    many = PrefixTree.build([(1, 2, 3), (4, 5, 6), (4, 6, 7)], [2, 2, 2], [0, 1, 0], "single")
+    shape = Shape.of([few, many])
+    assert all(not live for depth, live, _, _ in shape.nodes if depth < 3)
+    for tree in (few, many):
+        padded = shape.pad(tree)
+        assert len(padded.tree) == len(shape)
+        np.testing.assert_array_equal(padded.tree.token[padded.node], tree.token)
+        np.testing.assert_array_equal(padded.tree.live[padded.node], tree.live)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
 from pivotal.models.base import LanguageModel
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, Unit
 
@@ -20,6 +24,7 @@ PREFIXES = [
     "The doctor near",
 ]
 VOCABULARY = 24
+SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 
 
 def tokenizer(*, bos: bool = False) -> Any:
@@ -31,9 +36,7 @@ def tokenizer(*, bos: bool = False) -> Any:
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if bos:
         made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=made, **SPECIAL)
 
 
 PIECES = ["The", "Some", "doctor", "near", "walk", "jump", "run", "is", "##s", "##ed", "##ning", ".", ","]
@@ -48,19 +51,14 @@ def pieces() -> Any:
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(cleanup=False)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=made, **SPECIAL)
 
 
 def _usual(**more: Any) -> dict[str, Any]:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 24}
+    sizes |= {"vocab_size": VOCABULARY, "max_position_embeddings": 64}
     return {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 24,
-        "max_position_embeddings": 64,
+        **sizes,
         "initializer_range": 0.4,
         "bos_token_id": 1,
         "eos_token_id": 2,
@@ -70,15 +68,8 @@ def _usual(**more: Any) -> dict[str, Any]:
 
 
 def _gpt2_like(**more: Any) -> dict[str, Any]:
-    sizes = {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": 64}
-    return {
-        "vocab_size": VOCABULARY,
-        "initializer_range": 0.4,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        **sizes,
-        **more,
-    }
+    sizes = {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY}
+    return {**sizes, "initializer_range": 0.4, "bos_token_id": 1, "eos_token_id": 2, **more}
 
 
 def _falcon(**more: Any) -> dict[str, Any]:
@@ -130,6 +121,19 @@ def random_model(family: str, **changed: Any) -> Any:
             if parameter.ndim == 1:  # zero biases and unit scales would hide what is done with them
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.eval()
+
+
+def tiny_lm(family: str, *, bos: bool = False, **settings: Any) -> TransformersLM:
+    return TransformersLM(family, random_model(family), tokenizer(bos=bos), **settings)
+
+
+@cache
+def shared_lm(family: str) -> TransformersLM:
+    """A model that reads BOS, for tests that leave it as it is."""
+    return tiny_lm(family, bos=True)
+
+
+FEW = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
 
 
 def intervention_of(

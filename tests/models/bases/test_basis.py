@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, states
+from tests.models.tiny import PREFIXES as SENTENCES
+from tests.models.tiny import shared_lm
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
@@ -21,21 +23,10 @@ PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun
 
 
 @pytest.mark.parametrize(("name", "site"), [*((name, "resid.1") for name in every_kind(8)), ("pca", "mlp.0")])
-def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, site: str, llama) -> None:
+def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, site: str) -> None:
+    llama = shared_lm("llama")
     width = next(one.width for one in llama.sites if one.name == site)
-    from tests.models import tiny
-
-    check_basis(llama.in_bases({f"{site}@{name}": every_kind(width)[name]}), tiny.PREFIXES)
-
-
-@pytest.fixture(scope="module")
-def llama():
-    pytest.importorskip("transformers")
-    from tests.models import tiny
-
-    from pivotal.models.transformers.lm import TransformersLM
-
-    return TransformersLM("tiny", tiny.random_model("llama"), tiny.tokenizer())
+    check_basis(llama.in_bases({f"{site}@{name}": every_kind(width)[name]}), SENTENCES)
 
 
 def test_the_unit_basis_edits_the_units_themselves() -> None:
