@@ -32,19 +32,26 @@ class Process:
     """`python -m module arguments`, with the methods of subprocess.Popen."""
 
     def __init__(
-        self, module: str, *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        module: str,
+        *arguments: object,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        given: str = "",
     ) -> None:
+        """`given` is what the process reads from its input."""
         self._folder = tempfile.TemporaryDirectory()
-        self._streams = [Path(self._folder.name) / name for name in ("out", "err")]
-        for path in self._streams:
-            path.touch()
+        streams = [Path(self._folder.name) / name for name in ("in", "out", "err")]
+        for path in streams:
+            path.write_text(given if path.name == "in" else "", encoding="utf-8")
+        self._streams = streams[1:]
         self.returncode: int | None = None
         asked = {
             "module": module,
             "arguments": [str(argument) for argument in arguments],
             "cwd": str(cwd or Path.cwd()),
             "env": {**os.environ, **(env or {})},
-            "streams": [str(path) for path in self._streams],
+            "streams": [str(path) for path in streams],
         }
         self.pid: int = _ask(asked)
 
@@ -150,10 +157,8 @@ def _run(asked: dict[str, Any]) -> None:
 
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup makes processes ignore
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    opened = [os.open(path, os.O_WRONLY) for path in asked["streams"]]
-    for number, descriptor in enumerate([nothing, *opened]):
-        os.dup2(descriptor, number)
+    for number, path in enumerate(asked["streams"]):
+        os.dup2(os.open(path, os.O_WRONLY if number else os.O_RDONLY), number)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.chdir(asked["cwd"])
     os.environ.clear()

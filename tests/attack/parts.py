@@ -105,8 +105,11 @@ def _pairs(given: argparse.Namespace, materials: Materials, scratch: Path) -> in
     kills = 0
     for i in range(given.pairs):
         chance = random.Random(f"{given.seed}:pair:{i}")
-        before = chance.choice([(), ("find",), ("find",)])
-        first, second = (chance.choice(sorted(two.COMMANDS)) for _ in range(2))
+        if chance.random() < 0.2:
+            before, first, second = chance.choice(two.PAIRS)
+        else:
+            before = chance.choice([(), ("find",), ("find",), ("study",)])
+            first, second = (chance.choice(sorted(two.COMMANDS)) for _ in range(2))
         kill = chance.uniform(0, 2 * two.SECONDS) if chance.random() < 0.2 else None
         kills += kill is not None
         case = f"{given.seed}:pair:{i}, {first} and {second} after {before or 'nothing'}, kill {kill}"

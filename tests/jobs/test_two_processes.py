@@ -1,4 +1,4 @@
-"""Two processes in one run folder: what they leave is what they would leave one after the other, but for times.
+"""Two processes in one folder: what they leave is what they would leave one after the other, but for times.
 
 The tests try some pairs of commands. `trial` is one trial of any pair, for as many as there is time for.
 """
@@ -20,6 +20,7 @@ from tests.processes import Process
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.report.page import write_report
+from pivotal.report.study import StudyFolder, write_study
 
 pytest.importorskip("fcntl")
 
@@ -35,8 +36,20 @@ COMMANDS = {
     "controls": f"{_FIND} --seed 10 --controls 8",
     "certify": "certify r --sample 8 --candidates 2 --finalists 1 --unit-pairs none -q",
     "page": "show r --page",
+    "study": "study tiny.yaml -q --out r",
+    "seeds": "study tiny.yaml --seeds 3 -q --out r",
+    "short": "find planted planted --updates 2 --runs 2 -q",
+    "live": "",
 }
-"""What the processes do. `find` leaves the finished run that most trials begin with."""
+"""What the processes do. `find` leaves the finished run that most trials begin with. `live` is a search that the live
+page starts. It is the same as `short`, in the folder that both take by default."""
+FOLDERS = ("r", "runs/planted-every-planted")
+_RECIPE = """
+name: tiny
+runs: 2
+defaults: {model: planted, phenomenon: planted, test: 12, updates: 4, refit: 1, controls: 0, evidence: none}
+grid: {budget: [{label: two, max_units: 2}, {label: three, max_units: 3}]}
+"""
 SECONDS = 0.8
 """The most time between the starts of two processes, less than a command takes: most trials overlap."""
 
@@ -45,20 +58,30 @@ _PLACES = TemporaryDirectory(prefix="pivotal-pairs-")
 
 
 def run(command: str, place: Path) -> Process:
-    """Start a command. Its folder is `r` in `place`."""
-    return Process("pivotal", *COMMANDS[command].split(), cwd=place, env={"OMP_NUM_THREADS": "1"})
+    """Start a command. Its folder is one of `FOLDERS` in `place`."""
+    env = {"OMP_NUM_THREADS": "1"}
+    if command == "live":
+        start = json.dumps({"model": "planted", "phenomenon": "planted", "updates": 2, "runs": 2})
+        return Process("pivotal.serve.search", cwd=place, env=env, given=start)
+    return Process("pivotal", *COMMANDS[command].split(), cwd=place, env=env)
 
 
 def content(place: Path) -> dict[str, Any]:
-    """The files of the run folder without times. The report must be what the other files give."""
-    folder = place / "r"
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    if "report.html" in found:
-        copied = Path(mkdtemp(dir=place)) / "r"
-        shutil.copytree(folder, copied)
-        written = write_report(RunFolder.open(copied)).read_text().replace(str(copied), "r")
-        assert written == found.pop("report.html").read_text(), "the report is of another state of the folder"
-    return {name: _timeless(path) for name, path in sorted(found.items()) if path.suffix != ".svg"}
+    """The files of the folders without times. The report and the tables must be what the other files give."""
+    found: dict[str, Any] = {}
+    for name in FOLDERS:
+        for path in sorted((place / name).rglob("*")):
+            if path.is_file() and path.suffix != ".svg":
+                found[str(path.relative_to(place))] = path
+        if f"{name}/report.html" in found:
+            copied = Path(mkdtemp(dir=place)) / "copy"
+            shutil.copytree(place / name, copied)
+            is_study = StudyFolder.holds(copied)
+            page = write_study(copied) if is_study else write_report(RunFolder.open(copied))
+            for made in [page, *copied.glob("tables.*")]:
+                kept = found.pop(f"{name}/{made.name}").read_text()
+                assert made.read_text().replace(str(copied), name) == kept, "made from another state"
+    return {name: _timeless(path) for name, path in found.items()}
 
 
 def _timeless(path: Path) -> Any:
@@ -75,7 +98,7 @@ def _texts(path: Path) -> Iterable[str]:
 def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
         times = ("seconds", "started", "command")
-        return {key: _without_times(part) for key, part in value.items() if key not in times}
+        return {key: _without_times(part) for key, part in value.items() if not key.endswith(times)}
     return [_without_times(part) for part in value] if isinstance(value, list) else value
 
 
@@ -83,6 +106,7 @@ def _without_times(value: Any) -> Any:
 def after(*commands: str) -> Path:
     """The place where the commands were run one after the other, each to its end."""
     place = Path(mkdtemp(dir=_PLACES.name))
+    (place / "tiny.yaml").write_text(_RECIPE)
     if commands:
         shutil.copytree(after(*commands[:-1]), place, dirs_exist_ok=True)
         process = run(commands[-1], place)
@@ -131,6 +155,9 @@ PAIRS = [
     (("find",), "certify", "overwrite other"),
     (("find",), "certify", "page"),
     ((), "find", "other"),
+    (("study",), "seeds", "page"),
+    ((), "study", "seeds"),
+    ((), "live", "short"),
 ]
 
 
