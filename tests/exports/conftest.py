@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.models.bases.making import autoencoder
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 from tests.paths import ROOT
 from torch import Tensor
@@ -20,19 +21,16 @@ from pivotal.models.transformers.lm import TransformersLM
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, Unit
 
-INPUTS = (("mlp.0", 3), ("mlp.0", 7), ("attn.1", 2), ("head.2", 1), ("mlp.2", 5))
+Units = tuple[tuple[str, int], ...]
+INPUTS: Units = (("mlp.0", 3), ("mlp.0", 7), ("attn.1", 2), ("head.2", 1), ("mlp.2", 5))
 """Units that enter a projection."""
 ALL = (("mlp.0", 3), ("resid.0", 9), ("attn.1", 0), ("resid.2", 4))
 """Units of which some are outputs of whole blocks."""
 LINEAR = (("mlp.0@pca", 3), ("mlp.0@pca", 0), ("mlp.1", 7), ("attn.2@whitened", 4))
 """Units in linear bases, and one in the model's own. They enter projections."""
 FEATURES = (
-    ("mlp.0@sae", 3),
-    ("mlp.0@sae", 30),
-    ("mlp.1", 7),
-    ("resid.0@pca", 2),
-    ("attn.1@jumprelu", 5),
-    ("resid.2@topk", 9),
+    *(("mlp.0@sae", 3), ("mlp.0@sae", 30), ("mlp.1", 7), ("resid.0@pca", 2)),
+    *(("attn.1@jumprelu", 5), ("resid.2@topk", 9)),
 )
 """Features of sparse autoencoders with each activation, and units of other bases."""
 
@@ -45,10 +43,7 @@ class Tiny:
     lm: TransformersLM
 
     def intervention(
-        self,
-        units: tuple[tuple[str, int], ...] = INPUTS,
-        steps: Steps = "every",
-        labels: tuple[str, str] = ("one", "two"),
+        self, units: Units = INPUTS, steps: Steps = "every", labels: tuple[str, str] = ("one", "two")
     ) -> Intervention:
         sizes = {site.name: site.size for site in self.lm.sites}
         chosen = tuple(Unit(site, index, index + 1, sizes.get(site, 1)) for site, index in units)
@@ -56,18 +51,9 @@ class Tiny:
         bases = {site: basis(self.lm, site) for site, _ in units if "@" in site}
         active = np.ones((2, len(chosen)), dtype=bool)
         active[1, 0] = False  # as from a search with one mask per direction
-        return Intervention(
-            units=chosen,
-            directions=labels,
-            values=values,
-            active=active,
-            steps=steps,
-            model=self.lm.name,
-            model_fingerprint=self.lm.fingerprint(),
-            phenomenon="number",
-            data_fingerprint="0",
-            bases=stored_bases(bases, chosen),
-        )
+        about = (steps, self.lm.name, self.lm.fingerprint(), "number", "0")
+        stored = stored_bases(bases, chosen)
+        return Intervention(chosen, labels, values, *about, active=active, bases=stored)
 
     def rows(self) -> list[list[int]]:
         """Sentences as transformers reads them, with what stands before a sentence."""
@@ -90,11 +76,7 @@ def basis(lm: TransformersLM, name: str) -> Basis:
         turned = torch.linalg.qr(torch.randn(width, width, generator=draw))[0]
         made = Basis.rotation(kind, turned, torch.randn(width, generator=draw) / 5)
         return made if kind == "pca" else replace(made, encoder=made.encoder / 2, decoder=2 * made.decoder)
-    encoder = torch.randn(width, 3 * width, generator=draw) / width**0.5
-    bias, threshold = (torch.randn(3 * width, generator=draw) / 10 for _ in range(2))
-    activation = {"sae": "relu"}.get(kind, kind)
-    more = {"threshold": threshold.abs()} if kind == "jumprelu" else {"top_k": 8 if kind == "topk" else 0}
-    return Basis("sae", encoder, encoder.T.contiguous(), bias, activation, **more)  # type: ignore[arg-type]
+    return autoencoder(width, "relu" if kind == "sae" else kind, 3 * width)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -76,11 +76,8 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return self.answer({"id": hub.name, "sha": sha, "siblings": files})
             if path.startswith(f"{api}/tree/"):
                 files = hub.commits[hub.newest] if hub.commits else {}
-                rows = [
-                    {"type": "file", "path": name, "size": len(data), "oid": "0"}
-                    for name, data in files.items()
-                ]
-                return self.answer(rows)
+                row = {"type": "file", "oid": "0"}
+                return self.answer([{**row, "path": name, "size": len(data)} for name, data in files.items()])
             if path.startswith(f"/{hub.name}/resolve/"):
                 sha, _, name = path.removeprefix(f"/{hub.name}/resolve/").partition("/")
                 data = hub.commits.get(sha, {}).get(name)
@@ -99,11 +96,9 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             if self.path == "/api/validate-yaml":
                 return self.answer({"errors": [], "warnings": []})
             if self.path.startswith(f"/api/models/{hub.name}/preupload/"):
-                files = [
-                    {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": None}
-                    for one in json.loads(body)["files"]
-                ]
-                return self.answer({"files": files})
+                how = {"uploadMode": "regular", "shouldIgnore": False, "oid": None}
+                asked = json.loads(body)["files"]
+                return self.answer({"files": [{**how, "path": one["path"]} for one in asked]})
             if self.path.startswith(f"/api/models/{hub.name}/commit/"):
                 rows = [json.loads(line) for line in body.splitlines()]
                 files = dict(hub.commits[hub.newest]) if hub.commits else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import subprocess
 import warnings
@@ -72,13 +73,7 @@ def test_an_adapter_merges_into_projections_with_a_bias(tiny: Make, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("family", "units"),
-    [
-        ("llama", INPUTS),
-        ("llama", LINEAR),
-        ("gpt2", INPUTS),
-        ("gpt2", LINEAR),
-        ("qwen3", (("attn.1", 2), ("head.2", 1))),
-    ],
+    [*itertools.product(("llama", "gpt2"), (INPUTS, LINEAR)), ("qwen3", (("attn.1", 2), ("head.2", 1)))],
 )
 def test_the_folder_of_transformers(tiny: Make, family: str, units: Units, tmp_path: Path) -> None:
     """Llama gets biases for all its projections, GPT-2 has them, and Qwen3 has a setting for attention only."""
@@ -129,13 +124,8 @@ def test_the_snippet_continues_a_text_with_a_cache(tiny: Make, cue: int | None, 
     network, row = loaded(model.folder), torch.tensor([model.rows()[1]])
 
     def scores(cache: bool) -> Tensor:
-        told = {
-            "max_new_tokens": 5,
-            "do_sample": False,
-            "output_scores": True,
-            "return_dict_in_generate": True,
-        }
-        return torch.stack(network.generate(row, use_cache=cache, **told).scores)
+        told = {"max_new_tokens": 5, "do_sample": False, "return_dict_in_generate": True}
+        return torch.stack(network.generate(row, use_cache=cache, output_scores=True, **told).scores)
 
     with snippet(tmp_path / "out").intervene(network, "two", position=cue):
         fast, slow = scores(True), scores(False)
@@ -161,12 +151,8 @@ def test_code_for_other_libraries(target: str, tiny: Make, tmp_path: Path) -> No
                 cases[-1]["positions"] = None if cue is None else [cue] * len(model.rows())
                 ours.append(model.logits(found, direction, cue))
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    ran = subprocess.run(
-        [python, peer, tmp_path / "cases.json", tmp_path / "out.npz"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [python, peer, tmp_path / "cases.json", tmp_path / "out.npz"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     theirs = np.load(tmp_path / "out.npz")
     for number, (case, expected) in enumerate(zip(cases, ours, strict=True)):

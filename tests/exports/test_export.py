@@ -43,11 +43,8 @@ def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> N
     with pytest.raises(PivotalError, match="--overwrite"):
         export(both, "snippet", tmp_path / "out")
     export(both, "snippet", tmp_path / "out", overwrite=True)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "README.md",
-        "export.json",
-        "intervene.py",
-    }
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert files == ["README.md", "export.json", "intervene.py"]
     (tmp_path / "out" / "mine.txt").write_text("mine")
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "mine.txt").write_text("mine")
@@ -73,14 +70,10 @@ def test_what_weights_cannot_express(tiny: Make, target: str, tmp_path: Path) ->
 def test_a_basis_of_another_model_is_refused(tiny: Make) -> None:
     model = tiny("gpt2")
     found = model.intervention((("resid.0@pca", 1),))
-    with pytest.raises(PivotalError, match=r"as wide as its site, but mlp\.0@pca is made for 16"):
-        Portable.of(model.lm, _moved(found, "mlp.0@pca"))
-
-
-def _moved(found: Intervention, site: str) -> Intervention:
-    """The intervention with its one unit in the same basis of another site."""
     (stored,) = found.bases.values()
-    return Intervention((Unit(site, 1, 2),), *_rest(found, 1), bases={site: stored})
+    moved = Intervention((Unit("mlp.0@pca", 1, 2),), *_rest(found), bases={"mlp.0@pca": stored})
+    with pytest.raises(PivotalError, match=r"as wide as its site, but mlp\.0@pca is made for 16"):
+        Portable.of(model.lm, moved)
 
 
 @pytest.mark.parametrize("target", WEIGHTS)
@@ -94,9 +87,7 @@ def test_weights_also_change_what_is_read_before_a_sentence(tiny: Make, target: 
 
 def test_a_model_without_a_setting_for_biases(tiny: Make, tmp_path: Path) -> None:
     model = tiny("gemma2")
-    with pytest.raises(
-        PivotalError, match=r"mlp\.0 becomes a bias of model\.layers\.0\.mlp\.down_proj.*peft"
-    ):
+    with pytest.raises(PivotalError, match=r"mlp\.0 becomes a bias of .*mlp\.down_proj.*peft"):
         export(Portable.of(model.lm, model.intervention(INPUTS)), "transformers", tmp_path / "out")
 
 
@@ -116,10 +107,10 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
     with pytest.raises(PivotalError, match=r"Only Transformers models can be exported.*`pivotal generate`"):
         Portable.of(planted, found)
     model = tiny("gpt2")
-    strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found, 1))
+    strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found))
     with pytest.raises(PivotalError, match=r"'mlp.9' matches none"):
         Portable.of(model.lm, strange)
-    half = Intervention((Unit("mlp.0", 0, 1),), *_rest(found, 1), active=np.array([[True], [False]]))
+    half = Intervention((Unit("mlp.0", 0, 1),), *_rest(found), active=np.array([[True], [False]]))
     assert Portable.of(model.lm, half, direction="one").directions == ("one",)
     with pytest.raises(PivotalError, match=r"sets none to flip to two.*--direction one"):
         Portable.of(model.lm, half)
@@ -127,8 +118,9 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
         Portable.of(model.lm, half, direction="three")
 
 
-def _rest(found: Intervention, units: int) -> tuple[object, ...]:
-    return (found.directions, np.ones((2, units)), "every", "tiny", "0", "number", "0")
+def _rest(found: Intervention) -> tuple[object, ...]:
+    """All but the one unit."""
+    return (found.directions, np.ones((2, 1)), "every", "tiny", "0", "number", "0")
 
 
 def test_a_folder_of_weights_is_named_in_full(
@@ -153,16 +145,11 @@ def test_labels_of_a_stranger_stay_data(tiny: Make, target: str, tmp_path: Path)
     export(Portable.of(model.lm, found, base=HOSTILE[1]), target, tmp_path / "out")
     for path in (tmp_path / "out").glob("*.py"):
         tree = ast.parse(path.read_text())
-        edits = next(
-            node.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EDITS"
-        )
+        assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+        (edits,) = (node.value for node in assigned if getattr(node.targets[0], "id", "") == "EDITS")
         assert set(ast.literal_eval(edits)) == set(HOSTILE)
-        imported = {
-            name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
-        }
-        assert "os" not in imported
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+        assert "os" not in {name.name for node in imports for name in node.names}
     text = (tmp_path / "out" / "README.md").read_text()
     assert text.count("```") % 2 == 0 and "\nimport os" not in text
     assert {path.name for path in tmp_path.iterdir()} == {"out"}

@@ -26,12 +26,8 @@ def llama_cpp(python: str | Path, folder: Path, cases: list[dict[str, Any]]) -> 
     """The logits after the rows of each case; llama_cpp.py says what a case is. `python` has the package xllamacpp."""
     (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
     script = Path(__file__).with_name("llama_cpp.py")
-    ran = subprocess.run(
-        [python, script, folder / "cases.json", folder / "out.npz"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [python, script, folder / "cases.json", folder / "out.npz"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     arrays = np.load(folder / "out.npz")
     return [arrays[f"arr_{n}"] for n in range(len(cases))]
