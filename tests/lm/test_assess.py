@@ -143,9 +143,7 @@ def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: P
     assert asked.shares == {} and sum(asked.rejected.values()) == len(load_phenomenon("gender-bias"))
 
 
-def test_a_text_is_for_recurrent_models_and_agreement_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_models_have_agreement_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text").write_text("".join(TEXT))
     expected = assess(plant().model, phenomena=["planted"]).agreement
     monkeypatch.setattr("pivotal.lm.assess.RecurrentLM", type("Other", (), {}))

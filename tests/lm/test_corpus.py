@@ -47,9 +47,7 @@ def test_every_format_gives_the_same_blocks_of_whole_lines(
 
 
 @pytest.mark.parametrize("text", ["the cat " * 900, "the\tcat" + 5000 * " " + "sleeps the cat\n\nthe " * 9])
-def test_lines_of_any_length_are_read_in_blocks(
-    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_lines_are_read_in_blocks(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "a.txt", text)
     whole = encode([path], WORDS).tolist()
     monkeypatch.setattr(reading, "BLOCK", 100)
@@ -100,9 +98,7 @@ def test_a_sentence_ends_in_eos_once(tmp_path: Path) -> None:
     assert encode([path], WORDS).tolist() == [2, 3, 1, 4, 0, 1, 2, 1]
 
 
-def test_many_processes_give_what_one_gives(
-    tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_agree(tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough text for a pool, in blocks small enough that every worker gets some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(reading, "BLOCK", 2**16)

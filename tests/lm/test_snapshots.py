@@ -28,9 +28,7 @@ def snapshots(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
-    learn: Learn, valid: Path, tmp_path: Path
-) -> None:
+def test_a_snapshot_is_a_small_model_with_a_card(learn: Learn, valid: Path, tmp_path: Path) -> None:
     given = {"hidden": 64, "embedding": 64}
     (plain,) = learn("plain", given=given)
     (trained,) = learn(snapshots="1000, 3K", given=given)

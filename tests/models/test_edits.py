@@ -38,7 +38,7 @@ def spans(draw: st.DrawFn) -> tuple[int, list[Span]]:
 
 @given(spans(), st.integers(1, 3), st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_an_edit_interpolates_in_its_spans_and_nowhere_else(
+def test_an_edit_interpolates_in_its_spans_only(
     level: tuple[int, list[Span]], runs: int, shared: bool
 ) -> None:
     rows, where = level
@@ -83,9 +83,7 @@ def test_rows_can_take_the_states_of_other_nodes(level: tuple[int, list[Span]], 
 
 @given(spans(), st.integers(1, 3), st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_its_gradients_are_those_of_the_formula(
-    level: tuple[int, list[Span]], runs: int, apart: bool
-) -> None:
+def test_its_gradients_are_the_formulas(level: tuple[int, list[Span]], runs: int, apart: bool) -> None:
     """Whether the runs come together, as before the first edit, or apart."""
     rows, where = level
     if not where:

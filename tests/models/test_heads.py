@@ -69,9 +69,8 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
     units = [space.flat(Unit("head.1", 2, 7, 4)), space.flat(Unit("mlp.2", 5, 54))]
     mask[..., units] = 1.0
     fitted = Refit(updates=20).fit(problem, mask)
-    assert (fitted.values != 0).sum() == 2 * 5 and torch.equal(
-        fitted.values * spread(space, mask), fitted.values
-    )
+    assert (fitted.values != 0).sum() == 2 * 5
+    assert torch.equal(fitted.values * spread(space, mask), fitted.values)
     at = [place for i in units for place in space.places(space.unit(i))]
     found = intervention_of(lm, tuple(space.unit(i) for i in units), fitted.values[0][:, at].numpy())
     found = replace(found, directions=problem.labels)

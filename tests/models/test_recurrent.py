@@ -53,9 +53,8 @@ class Network:
         with torch.no_grad():
             for weight in self.rnn.parameters():
                 weight.mul_(2)  # gates that saturate a little tell more than gates near one half
-        self.model = RecurrentLM.from_modules(
-            "random", self.encoder, self.rnn, self.decoder, WORDS, priming=self.priming
-        )
+        modules = (self.encoder, self.rnn, self.decoder)
+        self.model = RecurrentLM.from_modules("random", *modules, WORDS, priming=self.priming)
 
     def primed(self, tokens: list[int]) -> list[int]:
         return [*self.model.encode(self.priming).ids, *tokens]

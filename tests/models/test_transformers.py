@@ -113,9 +113,7 @@ def test_a_site_is_what_its_name_says() -> None:
 
 @pytest.mark.parametrize("family", ["llama", "bloom"])
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_parts_of_a_tree_give_what_the_whole_gives(
-    family: str, steps: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_a_tree_give_the_whole(family: str, steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lm = tiny_lm(family, bos=True)
     sequences = [lm.encode(text).ids for text in PREFIXES]
     tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
@@ -164,9 +162,8 @@ def test_hooks_are_gone_after_an_error() -> None:
 
     with pytest.raises(ValueError, match=r"attn\.0"):
         lm.states(lm.prepare(PrefixTree.build([ids], [1], [0], "every")), broken)
-    assert not any(
-        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm.network.modules()
-    )
+    hooked = (m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm.network.modules())
+    assert not any(hooked)
     assert torch.equal(lm.next_logits([ids]), before)
 
 
@@ -178,9 +175,8 @@ def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
 
     places = {"model.embed_tokens": head, "lm_head": head, "model.norm": "cpu", "model.rotary_emb": "cpu"}
     places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "cpu"}
-    model = dispatch_model(
-        random_model("llama"), places, main_device="cpu", offload_dir=tmp_path, force_hooks=True
-    )
+    how = {"main_device": "cpu", "offload_dir": tmp_path, "force_hooks": True}
+    model = dispatch_model(random_model("llama"), places, **how)
     lm = TransformersLM("spread", model, tokenizer(), fingerprint="spread")
     check_model(lm, PREFIXES)
     ids = [lm.encode(text).ids for text in PREFIXES]
@@ -245,9 +241,7 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
             load_model(tmp_path / said)
 
 
-def test_what_cannot_be_loaded_is_refused_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     with pytest.raises(PivotalError, match="path of a local folder"):

@@ -80,7 +80,7 @@ def no_tokenizer(folder: Path) -> None:
         (lambda f: (f / "config.json").write_text("{oh"), r"config\.json must be JSON"),
     ],
 )
-def test_the_broken_file_is_named(
+def test_a_broken_file_is_named(
     whole: Path, spoil: Callable[[Path], object], said: str, tmp_path: Path
 ) -> None:
     spoil(shutil.copytree(whole, tmp_path / "tiny"))

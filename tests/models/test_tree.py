@@ -158,9 +158,8 @@ def test_levels_are_what_a_model_needs_to_step(given: Examples) -> None:
 def test_the_frozen_part_is_what_stands_before_the_cues(given: Examples) -> None:
     tree = given.tree()
     part = tree.frozen_part()
-    before = {
-        given.key(e, p) for e, s in enumerate(given.sequences) for p in range(len(s)) if not given.live(e, p)
-    }
+    examples = enumerate(given.sequences)
+    before = {given.key(e, p) for e, s in examples for p in range(len(s)) if not given.live(e, p)}
     assert len(part) == part.n_live == len(before) == len(tree) - tree.n_live
     # Its levels line up with the frozen rows of the whole tree's, so that their states can be looked up by place.
     frozen = [level.live - level.start for level in tree.levels()]

@@ -104,17 +104,10 @@ def test_parsing() -> None:
             parse_labels(wrong)
 
 
-ONE = PairSet(
-    "one", ("male", "female"), tuple(MinimalPair(f"a {i}", 0, ("he", "she"), "male", "g") for i in range(20))
-)
-TWO = PairSet(
-    "two",
-    ("she", "he"),
-    tuple(
-        MinimalPair(f"b {i}", 0, ("herself", "himself"), "she", counterfactuals=("b x", "b y"))
-        for i in range(10)
-    ),
-)
+MALE = tuple(MinimalPair(f"a {i}", 0, ("he", "she"), "male", "g") for i in range(20))
+ONE = PairSet("one", ("male", "female"), MALE)
+SELF = MinimalPair("b", 0, ("herself", "himself"), "she", counterfactuals=("x", "y"))
+TWO = PairSet("two", ("she", "he"), tuple(replace(SELF, prefix=f"b{i}") for i in range(10)))
 
 
 def test_a_single_question_stays_as_it_is() -> None:
@@ -127,7 +120,7 @@ def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first() -> 
     assert both.name == "one + two" and both.labels == ONE.labels and both.groups == {"one": 20, "two": 10}
     last = both.pairs[-1]
     assert (last.words, last.label) == (("himself", "herself"), "female")
-    assert last.counterfactuals == ("b y", "b x")
+    assert last.counterfactuals == ("y", "x")
     assert default_test(both) == default_test(ONE) + default_test(TWO)
 
 

@@ -182,9 +182,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_save_that_dies_between_its_files_leaves_no_card(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_dies_leaves_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The card comes last: a folder that has one is whole."""
     monkeypatch.setattr("pivotal.records.serial.encode", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):

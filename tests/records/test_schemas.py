@@ -16,9 +16,8 @@ import record_schemas
 def test_the_schemas_are_up_to_date() -> None:
     for path, text in record_schemas.texts().items():
         assert path.read_text(encoding="utf-8") == text, "run: python scripts/record_schemas.py"
-    assert {path.name for path in record_schemas.FOLDER.iterdir()} == {
-        f"{name}.json" for name in record_schemas.RECORDS
-    }
+    names = {f"{name}.json" for name in record_schemas.RECORDS}
+    assert {path.name for path in record_schemas.FOLDER.iterdir()} == names
 
 
 @pytest.mark.parametrize("name", record_schemas.RECORDS)

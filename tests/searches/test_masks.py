@@ -66,7 +66,7 @@ def test_float32_is_as_good(family: HardConcrete) -> None:
 
 @given(families, st.floats(-4, 4, allow_subnormal=False), st.integers(0, 1000))
 @SOME
-def test_samples_have_the_mean_and_the_zeros_that_the_formulas_say(
+def test_samples_have_the_mean_and_the_zeros_of_the_formulas(
     family: HardConcrete, logit: float, seed: int
 ) -> None:
     u = torch.rand(20_000, generator=torch.Generator().manual_seed(seed))

@@ -1,8 +1,9 @@
-"""The searches that learn a distribution over masks, on the planted model, where the answer is known."""
+"""The searches that learn a distribution over masks, on the planted model, and settings that no search can have."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,13 @@ from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms
-from pivotal.searches.base import Progress
+from pivotal.searches.ablation import Ablation
+from pivotal.searches.attribution import Attribution
+from pivotal.searches.base import Progress, budget_of
+from pivotal.searches.exchange import Exchange
+from pivotal.searches.greedy import Greedy
 from pivotal.searches.learned import LearnedMask, RelaxedSearch
+from pivotal.searches.random import RandomUnits
 from pivotal.searches.reinforce import Reinforce
 from pivotal.units import Steps
 
@@ -103,9 +109,7 @@ def test_a_run_does_not_depend_on_how_many_go_along() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, RelaxedSearch) else str(value),
 )
-def test_every_setting_gives_interventions_within_the_budget(
-    search: RelaxedSearch, settings: dict[str, Any]
-) -> None:
+def test_every_setting_keeps_to_the_budget(search: RelaxedSearch, settings: dict[str, Any]) -> None:
     found = replace(search, **{"updates": 8, **settings}).solve(planted_problem(), runs=2)
     for intervention in found.interventions:
         assert 1 <= intervention.active.sum(1).max() <= 3  # 0.05 of 64 units is three
@@ -166,9 +170,7 @@ def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
 @pytest.mark.parametrize(
     "settings", [{}, pytest.param({"max_kl": 0.3}, marks=pytest.mark.slow)], ids=["plain", "constrained"]
 )
-def test_a_run_killed_in_the_middle_ends_in_the_same_result(
-    search: RelaxedSearch, settings: dict[str, Any]
-) -> None:
+def test_a_killed_run_ends_in_the_same_result(search: RelaxedSearch, settings: dict[str, Any]) -> None:
     search = replace(search, **settings)
     memory = Memory(due_at=17)
 
@@ -181,9 +183,8 @@ def test_a_run_killed_in_the_middle_ends_in_the_same_result(
     state = memory.load()
     assert state is not None and state["update"] == 17
     updates: list[int] = []
-    resumed = search.solve(
-        planted_problem(), runs=2, seed=1, progress=lambda p: updates.append(p.update), checkpoint=memory
-    )
+    told = {"progress": lambda p: updates.append(p.update), "checkpoint": memory}
+    resumed = search.solve(planted_problem(), runs=2, seed=1, **told)
     assert updates[0] == 18 and same(resumed, search.solve(planted_problem(), runs=2, seed=1))
 
 
@@ -230,3 +231,39 @@ def test_an_exchange_at_the_end_does_no_harm() -> None:
     plain, exchanged = (replace(LEARNED, exchange=n).solve(problem) for n in (0, 2))
     assert exchanged.train_score[0] <= plain.train_score[0] * 1.01
     assert "exchanged" in exchanged.stages[0] and "exchanged" not in plain.stages[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: LearnedMask(max_units=0), "at least one unit, but max_units is 0"),
+        (lambda: LearnedMask(updates=0), "updates must be at least one, but it is 0"),
+        (lambda: LearnedMask(anneal=1.5), "anneal must be between 0 and 1, but it is 1.5"),
+        (lambda: LearnedMask(mask_rate=0.0), "mask_rate must be above 0"),
+        (lambda: LearnedMask(spare=0.5), "spare must be 1 or more"),
+        (lambda: LearnedMask(max_kl=0.0), "max_kl must be above 0"),
+        (lambda: LearnedMask(objective="other"), "objective cannot be 'other'"),  # type: ignore[arg-type]
+        (lambda: LearnedMask(mask="bernouli"), "no masks named 'bernouli'. Did you mean 'bernoulli'"),
+        (lambda: Reinforce(memory=1.0), "memory must be 0 or more and below 1"),
+        (lambda: Attribution(reach=1.5), "reach must be above 0 and up to 1"),
+        (lambda: RandomUnits(draws=0), "draws must be 1 or more"),
+        (lambda: Greedy(beam=0), "beam must be 1 or more, but it is 0"),
+        (lambda: Greedy(points=2), "points must be 3 or more"),
+        (lambda: Exchange(start="greedy+exchange").check_there(), "starts from another search"),
+        (lambda: Exchange(start="random+gredy").check_there(), "Did you mean 'greedy'"),
+        (lambda: LearnedMask(max_units=65).solve(planted_problem()), "There are 64 units .*max_units is 65"),
+        (lambda: LearnedMask(max_fractional=99).solve(planted_problem()), "64 units"),
+        (lambda: Ablation().solve(planted_problem(), runs=0), "at least one run, but runs is 0"),
+    ],
+)
+def test_impossible_settings_are_refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(PivotalError, match=says):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("asked", "units", "budget"),
+    [(3, 64, 3), (3.0, 64, 3), (0.05, 64, 3), (0.001, 64, 1), (64, 64, 64), (1, 1, 1)],
+)
+def test_a_budget_is_a_number_or_a_fraction(asked: float, units: int, budget: int) -> None:
+    assert budget_of(asked, units) == budget

@@ -185,9 +185,7 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         (lambda f: save_file({**WHOLE, "W_dec": W_ENC.clone()}, f / "sae_weights.safetensors"), "must fit"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_said(
-    damage: Callable[[Path], object], said: str, tmp_path: Path
-) -> None:
+def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
     saelens_standard(tmp_path)
     damage(tmp_path)
     with pytest.raises(PivotalError) as told:

@@ -103,9 +103,7 @@ def test_labels_are_the_words_or_good_and_bad(
 
 
 @pytest.mark.parametrize(("cue", "found"), [("cat", True), ("1", True), ("near", False), ("2", False)])
-def test_a_row_with_a_cue_has_a_counterfactual_if_a_row_differs_there(
-    cue: str, found: bool, tmp_path: Path
-) -> None:
+def test_a_row_that_differs_at_the_cue_is_the_counterfactual(cue: str, found: bool, tmp_path: Path) -> None:
     text = f"prefix,cue,good,bad\nThe cat near it,{cue},is,are\nThe cats near it,cats,are,is\n"
     first, second = read(tmp_path, "a.csv", text, "table")
     both = ("The cat near it", "The cats near it")

@@ -25,9 +25,7 @@ def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run
 
 
 @given(st.lists(floats(-5, 5, width=32), min_size=1, max_size=30), floats(0.01, 5), floats(0, 5))
-def test_the_pressure_stays_between_nothing_and_the_largest(
-    violations: list[float], rate: float, damping: float
-) -> None:
+def test_the_pressure_stays_in_its_range(violations: list[float], rate: float, damping: float) -> None:
     multiplier = Multiplier(1, rate, damping=damping, largest=3.0)
     for violation in violations:
         multiplier.ascend(torch.tensor([violation]))
@@ -45,9 +43,7 @@ def test_the_pressure_stays_between_nothing_and_the_largest(
         (0.0, 3.0, 100.0, 20.0),
     ],
 )
-def test_the_slope_of_the_term_is_the_pressure(
-    value: float, damping: float, violation: float, slope: float
-) -> None:
+def test_the_slope_is_the_pressure(value: float, damping: float, violation: float, slope: float) -> None:
     multiplier = Multiplier(1, 0.1, damping=damping)
     multiplier.value = torch.tensor([value])
     by = torch.tensor([violation], requires_grad=True)
