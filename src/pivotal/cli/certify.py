@@ -78,13 +78,9 @@ def certify(
     if json:
         terminal.as_json(made)
         return
-    terminal.line(certified.verdict(made), style="bold")
-    for text in certified.sentences(made):
-        terminal.line(text)
-    if not quiet:
-        terminal.table(certified.units_table(made))
-    if written:
-        terminal.line(f"\nWritten to {written}")
+    units = None if quiet else certified.units_table(made)
+    place = f"\nWritten to {written}" if written else ""
+    terminal.result(certified.verdict(made), *certified.sentences(made), units, place)
 
 
 def _write(saved: Saved, made: Certificate) -> str:

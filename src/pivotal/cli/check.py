@@ -72,12 +72,7 @@ def check(
 def _print(one: CheckReport) -> None:
     from pivotal.report import check as report
 
-    first, *others = report.sentences(one)
-    terminal.line(first, style="bold")
-    for sentence in others:
-        terminal.line(sentence)
-    for listed in report.tables(one):
-        terminal.table(listed)
+    terminal.result(*report.sentences(one), *report.tables(one))
     for warning in one.warnings:
         terminal.line(f"Warning: {warning}", style="yellow")
 

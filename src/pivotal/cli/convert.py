@@ -87,11 +87,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
         if row["file"] is None:
             terminal.line(f"{row['name']}: {row['reason']}")
             continue
-        terminal.line(f"{row['file']}: {row['pairs']:,} pairs.", style="bold")
-        for note in row["notes"]:
-            terminal.line(f"  {note}")
-        if row["merged"]:
-            terminal.line(f"  Left out {row['merged']:,} that repeat another.")
+        notes = [
+            *row["notes"],
+            *([f"Left out {row['merged']:,} that repeat another."] if row["merged"] else []),
+        ]
+        terminal.result(f"{row['file']}: {row['pairs']:,} pairs.", *(f"  {note}" for note in notes))
 
 
 def new_phenomenon(

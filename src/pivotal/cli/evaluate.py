@@ -218,12 +218,10 @@ def _print_transfer(transfer: Transfer) -> None:
     from pivotal.report.tables import counted
 
     effects = [row.effect for row in transfer.rows if row.effect is not None]
-    terminal.line(
+    terminal.result(
         f"The intervention of {transfer.phenomenon} in {transfer.model} on {counted(len(effects), 'other question')}.",
-        style="bold",
+        effects_table(effects),
     )
-    if (listed := effects_table(effects)) is not None:
-        terminal.table(listed)
     if effects and not any(effect.related for effect in effects):
         first, second = transfer.directions
         terminal.line(
@@ -316,17 +314,14 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
     low, high = row["interval"]
-    terminal.line(
+    trained = row["pairs"].get("prefix_in_training")
+    terminal.result(
         f"{tables.counted(row['units'], 'unit')}: {tables.percent(row['flip_accuracy'])} of "
         f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
         f"(95% interval {tables.interval(low, high)}), "
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
-        style="bold",
+        tables.skipped_sentence(row["rejected"]),
+        _trained_sentence(trained, row["pairs"]["asked"]) if trained else "",
+        tables.shares_table(scores),
+        tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value) if scores.drop_one else None,
     )
-    if skipped := tables.skipped_sentence(row["rejected"]):
-        terminal.line(skipped)
-    if trained := row["pairs"].get("prefix_in_training"):
-        terminal.line(_trained_sentence(trained, row["pairs"]["asked"]))
-    terminal.table(tables.shares_table(scores))
-    if scores.drop_one:
-        terminal.table(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,10 +48,7 @@ def entries(kind: str) -> list[Entry]:
     if kind == "phenomena":
         from pivotal.questions.phenomena import listed_phenomena
 
-        return [
-            {"name": one.name, "summary": one.summary, "labels": list(one.labels), "pairs": one.pairs}
-            for one in listed_phenomena()
-        ]
+        return list(map(asdict, listed_phenomena()))
     if kind == "models":
         from pivotal.models import list_models
 

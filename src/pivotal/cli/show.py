@@ -206,11 +206,13 @@ def _show_run(path: str, page: Path | None, json: bool) -> None:
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
     else:
         best = f", run {summary.best}" if len(summary.runs) > 1 else ""
-        terminal.line(f"\n{tables.sentence(summary)}", style="bold")
-        terminal.table(evidence.chosen_table(summary, f"Units and values{best}"))
-        terminal.table(tables.runs_table(summary))
-        terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{best}"))
-        terminal.line(f"\n{tables.control_sentence(summary)}")
+        terminal.result(
+            f"\n{tables.sentence(summary)}",
+            evidence.chosen_table(summary, f"Units and values{best}"),
+            tables.runs_table(summary),
+            tables.shares_table(summary.best_run, f"By construction and direction{best}"),
+            f"\n{tables.control_sentence(summary)}",
+        )
     terminal.table(tables.Table("Files", ("file", ""), tuple(files.items())))
     if page is not None:
         terminal.line(f"\nThe page is {page}")
@@ -239,13 +241,12 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     from pivotal.report import evidence, tables
     from pivotal.report.next_steps import next_steps
 
-    terminal.line(tables.sentence(summary), style="bold")
-    if summary.verdict is not None:
-        terminal.line(summary.verdict.sentence)
+    headline, verdict = tables.sentence(summary), summary.verdict
+    shown: list[Any] = [None if verdict is None else verdict.sentence]
     if quiet:
+        terminal.result(headline, *shown)
         return
-    shown: list[Any] = []
-    if summary.verdict is not None and (failed := evidence.failed_table(summary.verdict)).rows:
+    if verdict is not None and (failed := evidence.failed_table(verdict)).rows:
         shown.append(failed)
     shown.append(tables.units_table(summary, most=12))
     if len(summary.runs) > 1:
@@ -261,8 +262,5 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         tables.stages_sentence(summary),
         tables.clean_sentence(summary),
     ]
-    for part in filter(None, shown):
-        (terminal.line if isinstance(part, str) else terminal.table)(part)
-    terminal.line("")
-    for step in next_steps(summary):
-        terminal.line(f"Next: {step}")
+    terminal.result(headline, *shown)
+    terminal.line("\n" + "\n".join(f"Next: {step}" for step in next_steps(summary)))

@@ -22,25 +22,10 @@ if TYPE_CHECKING:
 FAILED = 1
 """The exit code if some runs failed. The other results are saved, and the same command tries the failed runs again."""
 
-Only = Annotated[
-    str | None,
-    in_question("Run only cells whose name contains this text or matches it (* and ? are wildcards).",
-                metavar="CELLS"),
-]  # fmt: skip
-Seeds = Annotated[
-    int | None, in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N")
-]
-Ray = Annotated[bool, in_machine("Run on Ray on this machine, several batches at a time.", "--ray")]
-RayAddress = Annotated[str | None, in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")]
-Cpus = Annotated[
-    int | None, in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1)
-]
-Gpus = Annotated[float | None, in_machine("GPUs per batch on Ray; may be a fraction.", min=0)]
 Out = Annotated[
     str | None,
     in_output("The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.", metavar="DIR"),
 ]  # fmt: skip
-DryRun = Annotated[bool, in_output("Show what would run, and run nothing.", "--dry-run")]
 
 
 def carry_out(
@@ -48,15 +33,30 @@ def carry_out(
     *,
     report: Callable[[Path], object] | None = None,
     check: bool = False,
-    only: Only = None,
-    seeds: Seeds = None,
+    only: Annotated[
+        str | None,
+        in_question(
+            "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
+            metavar="CELLS",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N")
+    ] = None,
     device: shared_options.Device = None,
-    ray: Ray = False,
-    ray_address: RayAddress = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
+    ray: Annotated[
+        bool, in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
+    ] = False,
+    ray_address: Annotated[
+        str | None, in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
+    ] = None,
+    cpus: Annotated[
+        int | None,
+        in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1),
+    ] = None,
+    gpus: Annotated[float | None, in_machine("GPUs per batch on Ray; may be a fraction.", min=0)] = None,
     out: Out = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, in_output("Show what would run, and run nothing.", "--dry-run")] = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> Studied | None:

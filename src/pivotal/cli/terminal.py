@@ -55,6 +55,16 @@ def line(text: str, style: str = "") -> None:
     out().print(text_of(text, style), soft_wrap=True)
 
 
+def result(headline: str, *parts: Table | str | None) -> None:
+    """Print the sentence that says the result, and lines and tables below it. Empty parts are left out."""
+    line(headline, style="bold")
+    for part in [part for part in parts if part]:
+        if isinstance(part, str):
+            line(part)
+        else:
+            table(part)
+
+
 def as_json(content: Any) -> None:
     """Print a record, or dictionaries and lists of records."""
     from pivotal.records.serial import encode

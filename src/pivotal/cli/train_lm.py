@@ -171,8 +171,9 @@ def import_lm(
         told = {"model": name, "folder": str(folder), "summary": summary, "fingerprint": model.fingerprint()}
         terminal.as_json(told)
     else:
-        terminal.line(f"{summary}.", style="bold")
-        terminal.line(f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}")
+        terminal.result(
+            f"{summary}.", f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}"
+        )
 
 
 def _check_name(name: str) -> None:
