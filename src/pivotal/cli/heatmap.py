@@ -22,8 +22,6 @@ text."""
 
 def show_trace(trace: Trace) -> None:
     console = terminal.out()
-    if not console.is_terminal:
-        console.width = max(console.width, 200)
     terminal.line(told(trace), style="bold")
     shown = blocks(trace, _UNITS, _LAYERS)
     heads = [
@@ -36,13 +34,8 @@ def show_trace(trace: Trace) -> None:
     for steps in _fitting(widths, console.width - names):
         terminal.line("")
         for block in shown:
-            columns = RichTable(
-                box=None,
-                show_header=block is shown[0],
-                header_style="bold",
-                pad_edge=False,
-                padding=(0, 1, 0, 0),
-            )
+            columns = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+            columns.show_header = block is shown[0]
             columns.add_column("", no_wrap=True, width=names - 1)
             for step in steps:
                 head = terminal.text_of(heads[step])

@@ -250,8 +250,7 @@ def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
         places = {"folder": str(studied.folder), "results": str(studied.folder / RESULTS), **fields}
         terminal.as_json({**places, "failed": failed, "rows": studied.rows})
     else:
-        for text in (studied.ending(), *more):
-            terminal.line(text)
+        terminal.line("\n".join((studied.ending(), *more)))
     if studied.failed:
         raise typer.Exit(FAILED)
 
@@ -261,23 +260,19 @@ def _print(plan: StudyPlan, json: bool) -> None:
 
     if plan.note:
         terminal.error(plan.note)
-    cells: list[dict[str, Any]] = [
-        {
-            "cell": cell.name,
-            "key": cell.key,
-            "runs": len(cell.seeds),
-            "done": plan.done(cell),
-            "seeds_left": [seed for seeds in plan.left(cell) for seed in seeds],
-        }
-        for cell in plan.cells
-    ]
+    cells: list[dict[str, Any]] = []
+    rows = []
+    for cell in plan.cells:
+        runs, done, left = (
+            len(cell.seeds),
+            plan.done(cell),
+            [seed for part in plan.left(cell) for seed in part],
+        )
+        cells.append({"cell": cell.name, "key": cell.key, "runs": runs, "done": done, "seeds_left": left})
+        rows.append((cell.name, f"{done} of {runs}", " ".join(map(str, left)) or "none"))
     if json:
         terminal.as_json({"folder": str(plan.folder), "cells": cells, "seconds": plan.seconds})
         return
-    rows = [
-        (cell["cell"], f"{cell['done']} of {cell['runs']}", " ".join(map(str, cell["seeds_left"])) or "none")
-        for cell in cells
-    ]
     terminal.table(table("", ("cell", "done", "seeds to run"), rows))
     terminal.line(f"\n{plan.total()}")
 

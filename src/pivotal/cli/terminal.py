@@ -28,7 +28,11 @@ def command() -> str:
 
 
 def out() -> Console:
-    return Console(highlight=False)
+    console = Console(highlight=False)
+    # In a file or a pipe a wide table is better than one that is cut to 80 columns.
+    if not console.is_terminal:
+        console.width = max(console.width, 200)
+    return console
 
 
 def text_of(content: str, style: str = "") -> Text:
@@ -74,10 +78,6 @@ def as_json(content: Any) -> None:
 
 
 def table(content: Table) -> None:
-    console = out()
-    # In a file or a pipe a wide table is better than one that is cut to 80 columns.
-    if not console.is_terminal:
-        console.width = max(console.width, 200)
     columns = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for i, name in enumerate(content.columns):
         columns.add_column(text_of(name), justify="right" if i in content.numeric else "left")
@@ -85,6 +85,6 @@ def table(content: Table) -> None:
         columns.add_row(*(text_of(cell) for cell in row))
     # Title and note are lines of their own, because rich would wrap them to the width of the table.
     line(f"\n{content.title}" if content.title else "", style="bold")
-    console.print(columns)
+    out().print(columns)
     if content.note:
         line(content.note, style="dim")
