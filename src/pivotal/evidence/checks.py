@@ -114,13 +114,11 @@ def dose_response(examination: Examination) -> Dose:
 
 
 def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
-    """The first x at which y reaches the level, between two points by interpolation."""
+    """The first x at which y, which starts below the level, reaches it; between two points by interpolation."""
     above = np.flatnonzero(y >= level)
     if not len(above):
         return None
     i = int(above[0])
-    if i == 0:
-        return float(x[0])
     return float(x[i - 1] + (level - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1]))
 
 

@@ -41,9 +41,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
     """The preferences of the untouched model on the pairs of a problem. Pairs that cannot be exchanged count too: they
     are mostly those that the model gets wrong."""
     problem = problem.whole
-    labels = [pair.label for pair in problem.pairs]
-    preferred = 1 - problem.direction
-    expected = np.array([problem.labels.index(label) if label else -1 for label in labels])
+    expected, preferred = problem.expected, 1 - problem.direction
     right = expected == preferred
     groups = np.array([pair.group for pair in problem.pairs])
     share = shares_of(problem.prefix_ids)

@@ -86,7 +86,8 @@ def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet |
     problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
     share = shares_of(problem.prefix_ids)
-    expected = _expected(problem)
+    # The preferred word, if the pair states no expected one.
+    expected = np.where(problem.expected < 0, 1 - problem.direction, problem.expected)
     after = {}
     for d, direction in enumerate(intervention.directions):
         log_ratio = problem.edited_towards([d, d]).run(mask, values).log_ratio[0].cpu().numpy()
@@ -104,17 +105,6 @@ def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet |
         flipped=flipped,
         untouched=share((1 - problem.direction) == expected),
         edited=after,
-    )
-
-
-def _expected(problem: Problem) -> np.ndarray:
-    """The index of the expected label of each pair; the preferred one if the pair states none."""
-    index = {label: i for i, label in enumerate(problem.labels)}
-    return np.array(
-        [
-            index[pair.label] if pair.label else 1 - int(direction)
-            for pair, direction in zip(problem.pairs, problem.direction, strict=True)
-        ]
     )
 
 

@@ -101,7 +101,7 @@ def summarise(
         forward_nodes=work.forward,
         backward_nodes=work.backward,
         clean_accuracy=test.clean_accuracy,
-        labelled=sum(1 for pair in test.whole.pairs if pair.label),
+        labelled=int((test.whole.expected >= 0).sum()),
         pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
         overlap=overlap_of(train.pairs, test.pairs),
         unseen_words=unseen_words(examinations[best], train, terms, seed),

@@ -57,9 +57,9 @@ class Asking:
     steps: Steps = "every"
     left_out: Counter[str] = field(default_factory=Counter)
     """The number of pairs that were asked without a word of a set, by reason."""
-    _prefixes: dict[str, Encoding | PivotalError] = field(default_factory=dict)
-    _words: dict[str, Tokens | PivotalError] = field(default_factory=dict)
-    _contrasts: dict[tuple[str, str], Contrast | PivotalError] = field(default_factory=dict)
+    _prefixes: dict[str, Encoding | str] = field(default_factory=dict)
+    _words: dict[str, Tokens | str] = field(default_factory=dict)
+    _contrasts: dict[tuple[str, str], Contrast | str] = field(default_factory=dict)
 
     def ask(self, pair: MinimalPair) -> AskedPair:
         """The pair as the model sees it. Raises PivotalError with the reason if the model cannot be asked."""
@@ -127,23 +127,17 @@ def _shared(sequences: list[Tokens]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
 
-@dataclass(frozen=True)
-class _Refusal:
-    """Why something was refused. The error itself would keep its traceback, and with it the model."""
-
-    reason: str
-
-
 def _once(cache: dict[Any, Any], key: str | tuple[str, str], compute: Callable[..., T]) -> T:
-    """The result of `compute(key)`, or its error, from the cache."""
+    """The result of `compute(key)` from the cache, which holds the reason where it raises an error. The error itself
+    would keep its traceback, and with it the model."""
     if key not in cache:
         try:
             cache[key] = compute(key)
         except PivotalError as error:
-            cache[key] = _Refusal(str(error))
+            cache[key] = str(error)
     found = cache[key]
-    if isinstance(found, _Refusal):
-        raise PivotalError(found.reason)
+    if isinstance(found, str):
+        raise PivotalError(found)
     return found
 
 

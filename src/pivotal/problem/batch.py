@@ -107,7 +107,9 @@ class OwnTensors:
     @cached_property
     def index(self) -> WordIndex:
         """The words of the examples."""
-        return self._examples.index(self._model.device)
+        examples, tree = self._examples, self._examples.tree
+        rows = tree.live_row[examples.leaves]
+        return WordIndex.of(rows, examples.sets, *examples.preferred_and_target, self._model.device)
 
     @cached_property
     def weight(self) -> Float[Tensor, " examples"] | None:
@@ -399,14 +401,9 @@ class FixedBatches:
         distinct = np.unique(own)
         others = np.setdiff1d(np.arange(tree.n_live), distinct)[: self._leaves - len(distinct)]
         again = np.full(self._examples - len(batch) - len(others), own[0])
-        words = np.stack([1 - examples.direction, examples.direction])
-        preferred, target = (examples.words[np.arange(len(batch)), side] for side in words)
         more = len(others) + len(again)
-        return WordIndex.of(
-            np.concatenate([own, others, again]),
-            examples.sets,
-            np.concatenate([preferred, np.full(more, preferred[0])]),
-            np.concatenate([target, np.full(more, target[0])]),
-            batch.model.device,
-            all_sets=True,
+        first, second = (
+            np.pad(side, (0, more), constant_values=side[0]) for side in examples.preferred_and_target
         )
+        rows = np.concatenate([own, others, again])
+        return WordIndex.of(rows, examples.sets, first, second, batch.model.device, all_sets=True)

@@ -250,11 +250,11 @@ class Examples:
         drawn = [rng.permutation(np.flatnonzero(names == name))[:some] for name in distinct]
         return [self.kept[i] for i in np.sort(np.concatenate(drawn)).tolist()]
 
-    def index(self, device: torch.device) -> WordIndex:
-        """Where the preferred words and the targets are in a readout."""
+    @property
+    def preferred_and_target(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each example, the indices of the sets of the preferred word and of the word to flip to."""
         rows = np.arange(len(self.direction))
-        preferred, target = self.words[rows, 1 - self.direction], self.words[rows, self.direction]
-        return WordIndex.of(self.tree.live_row[self.leaves], self.sets, preferred, target, device)
+        return self.words[rows, 1 - self.direction], self.words[rows, self.direction]
 
 
 def positions(asked: Sequence[AskedPair]) -> list[int]:

@@ -106,15 +106,17 @@ class Problem(Batch):
         return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
 
     @cached_property
+    def expected(self) -> np.ndarray:
+        """For each example, the index of the expected label; -1 if its pair states none."""
+        return np.array([self.labels.index(pair.label) if pair.label else -1 for pair in self.pairs])
+
+    @cached_property
     def clean_accuracy(self) -> float | None:
         """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs.
         Pairs that an interchange leaves out count too."""
-        right = [
-            pair.label == self.labels[1 - direction]
-            for pair, direction in zip(self.whole.pairs, self.whole.direction, strict=True)
-            if pair.label
-        ]
-        return sum(right) / len(right) if right else None
+        whole = self.whole
+        right = (whole.expected == 1 - whole.direction)[whole.expected >= 0]
+        return float(right.mean()) if len(right) else None
 
     def run_intervention(self, intervention: Intervention) -> Outcome:
         """Run the model with an intervention on all pairs."""
