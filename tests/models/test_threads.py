@@ -126,14 +126,9 @@ def test_searches_of_several_threads_share_a_model() -> None:
     assert [d.best.units for d in found] == [d.best.units for d in alone]  # type: ignore[attr-defined]
 
 
-PAIRS = PairSet(
-    "few",
-    ("a", "b"),
-    tuple(
-        MinimalPair(" ".join(words), 1, ("runs", "run"))
-        for words in product(("The", "Some"), ("doctor", "cars"), ("near", "behind"), ("doctors", "car"))
-    ),
-)
+TEXTS = product(("The", "Some"), ("doctor", "cars"), ("near", "behind"), ("doctors", "car"))
+SIXTEEN = tuple(MinimalPair(" ".join(words), 1, ("runs", "run")) for words in TEXTS)
+PAIRS = PairSet("few", ("a", "b"), SIXTEEN)
 SHORT = {"refit": 3}
 SETTINGS = {
     "learned": {**SHORT, "updates": 8, "max_kl": 0.2, "max_fractional": 3, "batch": 4, "pool": 30},

@@ -46,15 +46,9 @@ def rounding(model: nn.Module) -> Iterator[None]:
 def trunk() -> Trunk:
     """The trunk of a deep Llama with random weights. It amplifies rounding errors more than a shallow one."""
     torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=256,
-        num_hidden_layers=24,
-        intermediate_size=512,
-        vocab_size=len(tokenizer()),
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.06,
-    )
+    sizes = {"hidden_size": 256, "num_hidden_layers": 24, "intermediate_size": 512}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    config = LlamaConfig(**sizes, **heads, vocab_size=len(tokenizer()), initializer_range=0.06)
     return TransformersLM("deep", LlamaForCausalLM(config).eval(), tokenizer())._trunk
 
 

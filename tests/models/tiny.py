@@ -56,15 +56,8 @@ def pieces() -> Any:
 
 def _usual(**more: Any) -> dict[str, Any]:
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 24}
-    sizes |= {"vocab_size": VOCABULARY, "max_position_embeddings": 64}
-    return {
-        **sizes,
-        "initializer_range": 0.4,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-        **more,
-    }
+    sizes |= {"vocab_size": VOCABULARY, "max_position_embeddings": 64, "pad_token_id": 0}
+    return {**sizes, "initializer_range": 0.4, "bos_token_id": 1, "eos_token_id": 2, **more}
 
 
 def _gpt2_like(**more: Any) -> dict[str, Any]:
@@ -140,17 +133,9 @@ def intervention_of(
     model: LanguageModel, units: tuple[Unit, ...], values: Any, steps: Steps = "every", active: Any = None
 ) -> Intervention:
     """Units of a model, set to the values of each direction."""
-    return Intervention(
-        units=units,
-        directions=("singular", "plural"),
-        values=np.asarray(values),
-        active=np.ones((2, len(units)), dtype=bool) if active is None else active,
-        steps=steps,
-        model=model.name,
-        model_fingerprint=model.fingerprint(),
-        phenomenon="none",
-        data_fingerprint="none",
-    )
+    about = (steps, model.name, model.fingerprint(), "none", "none")
+    on = np.ones((2, len(units)), dtype=bool) if active is None else active
+    return Intervention(units, ("singular", "plural"), np.asarray(values), *about, active=on)
 
 
 def drawn(model: LanguageModel, sites: str, steps: Steps = "every", seed: int = 0) -> Intervention:

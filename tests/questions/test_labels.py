@@ -70,14 +70,8 @@ def test_one_prefix_that_expects_both_labels() -> None:
     assert contradicted(pairs(lambda i, cue, j: LABELS[j], [("cat", "dog"), ("a", "b")])) == 0
 
 
-PAIRS = PairSet(
-    "some",
-    ("he", "she"),
-    (
-        MinimalPair("The king", 1, ("he", "she"), "he", counterfactuals=("The king", "The queen")),
-        MinimalPair("The cook", 1, ("he", "she")),
-    ),
-)
+KING = MinimalPair("The king", 1, ("he", "she"), "he", counterfactuals=("The king", "The queen"))
+PAIRS = PairSet("some", ("he", "she"), (KING, MinimalPair("The cook", 1, ("he", "she"))))
 
 
 def test_labels_are_renamed_and_put_in_order() -> None:

@@ -227,18 +227,11 @@ def test_other_bad_requests_are_refused():
         grid().sample(481)
 
 
-KNOWN = PairSet(
-    "number",
-    LABELS,
-    (
-        MinimalPair("The doctor", 1, ("admires", "admire")),
-        MinimalPair("The doctors near the car", 1, ("admires", "admire")),
-        MinimalPair("The cars", 1, ("stops", "stop")),
-        MinimalPair("A very old house", 3, ("is", "are")),
-        MinimalPair("The house", 1, ("is", "are")),
-        MinimalPair("The house", 1, ("is", "were")),
-    ),
-)
+PREFIXES = (("The doctor", 1), ("The doctors near the car", 1), ("The cars", 1), ("A very old house", 3))
+VERBS = (("admires", "admire"), ("admires", "admire"), ("stops", "stop"), ("is", "are"))
+HOUSES = tuple(MinimalPair("The house", 1, words) for words in (("is", "are"), ("is", "were")))
+PAIRS = tuple(MinimalPair(*place, words) for place, words in zip(PREFIXES, VERBS, strict=True))
+KNOWN = PairSet("number", LABELS, PAIRS + HOUSES)
 
 
 def nothing() -> PairSet:
