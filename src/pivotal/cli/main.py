@@ -56,22 +56,23 @@ class Verbs(TyperGroup):
         try:
             with signals():
                 return super().invoke(ctx)
-        except PivotalError as error:
-            terminal.error(str(error))
-            raise typer.Exit(BAD_INPUT) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # `| head` has read enough: typer ends quietly
-            terminal.error(_about_file(error))
-            raise typer.Exit(BAD_INPUT) from None
-        except (MemoryError, RuntimeError) as error:
-            if not (said := _about_memory(error)):
+        except (PivotalError, OSError, MemoryError, RuntimeError) as error:
+            if not (message := _message(error)):
                 raise
-            terminal.error(said)
+            terminal.error(message)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
             terminal.error(str(stop) or "Stopped. Nothing was written.")
             raise typer.Exit(exit_code(stop)) from None
+
+
+def _message(error: Exception) -> str:
+    """What the user reads about an error; empty if it is none of the user's input, files or memory."""
+    if isinstance(error, PivotalError):
+        return str(error)
+    if isinstance(error, OSError):  # after a broken pipe `| head` has read enough: typer ends quietly
+        return "" if error.errno == errno.EPIPE else _about_file(error)
+    return _about_memory(error)
 
 
 def _about_file(error: OSError) -> str:
@@ -150,7 +151,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(
             stream, io.TextIOWrapper
-        ):  # a terminal without Unicode shows an escape, not a traceback
+        ):  # without Unicode a terminal shows an escape, not a traceback
             stream.reconfigure(errors="backslashreplace")
     code: Any = 0
     try:

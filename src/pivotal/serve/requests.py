@@ -79,7 +79,6 @@ class Start(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("model", "phenomenon"):
-            if not getattr(
-                self, name
-            ).isprintable():  # no path can hold a zero, and a command must fit in a line
+            # No path can hold a zero, and a command must fit in a line.
+            if not getattr(self, name).isprintable():
                 raise ValueError(f"{name} cannot hold control characters")
