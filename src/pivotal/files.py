@@ -173,9 +173,8 @@ def locked(folder: Path, kind: str = "run") -> Iterator[None]:
         yield
     finally:
         _held.discard(held)
-        (folder / LOCK).unlink(
-            missing_ok=True
-        )  # before it is released: the next process makes a file of its own
+        # Before it is released: the next process makes a file of its own.
+        (folder / LOCK).unlink(missing_ok=True)
         file.close()
         for path in created:
             with suppress(OSError):

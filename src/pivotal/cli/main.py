@@ -149,9 +149,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by the caller, as with `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # without Unicode a terminal shows an escape, not a traceback
+        # A terminal without Unicode shows an escape, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code: Any = 0
     try:

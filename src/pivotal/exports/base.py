@@ -89,9 +89,8 @@ class Portable:
                 f"Only Transformers models can be exported; {model.name} is not one, and other libraries cannot load "
                 "it. Apply the intervention with pivotal: `pivotal generate`, or model.intervened(…) in Python."
             )
-        model.in_bases(intervention.bases).unit_space(
-            intervention.sites
-        )  # the sites exist, and the bases fit them
+        # The sites exist, and the bases fit them.
+        model.in_bases(intervention.bases).unit_space(intervention.sites)
         if direction is not None:
             wanted: tuple[str, ...] = (intervention.directions[intervention.direction(direction)],)
         else:

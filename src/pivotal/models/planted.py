@@ -108,9 +108,8 @@ class PlantedSource(ModelSource):
         name, _, seed = spec.partition(":")
         if name != "planted" or (seed and not seed.isdecimal()):
             return None
-        number = int(
-            seed[:20] or 0
-        )  # more digits than a seed may have; Python refuses to read thousands of them
+        # More digits than a seed may have; Python refuses to read thousands of them.
+        number = int(seed[:20] or 0)
         check_seed(number, "SEED in planted:SEED")
         return plant(
             number,

@@ -185,9 +185,8 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
     notes = bad.notes()
-    if (
-        0 < len(unlabelled) < len(pairs)
-    ):  # a label is optional, but an empty cell among others may be a mistake
+    # A label is optional, but an empty cell among others may be a mistake.
+    if 0 < len(unlabelled) < len(pairs):
         notes += (
             f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They count "
             "in no accuracy.",

@@ -85,9 +85,8 @@ class _LSTMStep(torch.autograd.Function):
         if weight is None:
             a = a.add_(x) if a.shape[1] >= x.shape[1] else x + a
         elif a.shape[1] == x.shape[1]:
-            a.flatten(0, 1).addmm_(
-                x.flatten(0, 1), weight.t()
-            )  # flatten is a view here, so the product is added in place
+            # flatten is a view here, so the product is added in place.
+            a.flatten(0, 1).addmm_(x.flatten(0, 1), weight.t())
         else:
             a = torch.nn.functional.linear(x, weight) + a  # either side may still have a single run
         a.tanh_()
