@@ -132,7 +132,7 @@ class RunFolder:
 
     def check_same(self) -> None:
         """Raise Replaced if another run has taken the place of this one since it was opened."""
-        if self.mark != _mark(self.path):
+        if self.mark is None or self.mark != _mark(self.path):
             raise Replaced(
                 f"Another run has replaced the one in {self.path} that was being read. Repeat the command."
             )
