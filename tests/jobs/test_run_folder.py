@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.problem.batch import Work
+from pivotal.records import serial
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
 from pivotal.stopping import Interrupted, Stop
@@ -249,12 +251,31 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, objec
 
 
 def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path, {"seed": 1}).write_text("summary.json", "{}")
+    old = RunFolder.create(tmp_path, {"seed": 1})
+    old.write_text("summary.json", "{}")
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
     with pytest.raises(PivotalError, match="Another run replaces the one in"):
         RunFolder.open(tmp_path)
+    for opened_meanwhile in (old, replace(old, mark=None)):
+        with pytest.raises(PivotalError, match="Another run has replaced the one in"):
+            opened_meanwhile.runs_saved()
     RunFolder.check_free(tmp_path, {"seed": 2}, overwrite=False)
     assert (
         RunFolder.create(tmp_path, {"seed": 2}).settings == RunFolder.open(tmp_path).settings == {"seed": 2}
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_run_that_goes_while_it_is_opened_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunFolder.create(tmp_path, {"seed": 1})
+    read = serial.read
+
+    def too_late(path: Path, *args: Any, **more: Any) -> Any:
+        path.rename(tmp_path / ".run.json")
+        return read(path, *args, **more)
+
+    monkeypatch.setattr(serial, "read", too_late)
+    with pytest.raises(PivotalError, match="Another run replaces the one in"):
+        RunFolder.open(tmp_path)

@@ -126,9 +126,13 @@ class RunFolder:
         """Open the folder of a run. Raises PivotalError if it is none."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-        if (mark := _mark(path)) is None and holds_run(path):
-            raise Replaced(f"Another run replaces the one in {path}. Repeat the command.")
-        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing), mark)
+        mark = _mark(path)
+        try:
+            return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing), mark)
+        except PivotalError:
+            if holds_run(path) if mark is None else _mark(path) != mark:
+                raise Replaced(f"Another run replaces the one in {path}. Repeat the command.") from None
+            raise
 
     def check_same(self) -> None:
         """Raise Replaced if another run has taken the place of this one since it was opened."""
@@ -371,7 +375,8 @@ def _mark(path: Path) -> tuple[int, int] | None:
 
 def holds_run(path: Path) -> bool:
     """Whether a folder is that of a run, even if another run is about to replace it."""
-    return (path / RUN).is_file() or (path / REPLACED).is_file()
+    # The other run may have its run.json after the first look and before the second.
+    return any((path / name).is_file() for name in (RUN, REPLACED, RUN))
 
 
 def listed_run(path: Path) -> dict[str, Any]:
