@@ -126,14 +126,21 @@ def study(
     Finished runs are not repeated: after Ctrl-C, after a kill, or with more seeds, the same command continues. A run
     that fails is recorded with its error, and the next call tries it again.
     """
+    from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.recipe import read_recipe
+    from pivotal.report.study import write_study
+
+    def refresh(folder: Path) -> None:
+        """Write the page of the study again, if `show --page` has written one: it must show the new rows."""
+        if (folder / REPORT).is_file():
+            write_study(folder)
 
     chosen = read_recipe(recipe)
     if merge:
         _merge(chosen, merge, asked["out"], light, asked["json"])
     elif light:
         raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
-    elif (studied := carry_out(chosen, **asked)) is not None:
+    elif (studied := carry_out(chosen, report=refresh, **asked)) is not None:
         finish(studied, asked["json"])
 
 
