@@ -24,7 +24,6 @@ from pivotal.searches.base import Search
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
 from pivotal.searches.tools.learner import Learner
-from pivotal.searches.tools.refit import bounds_of
 
 
 class RawReinforce(Reinforce):
@@ -35,7 +34,7 @@ class RawReinforce(Reinforce):
     def learner(self, problem: Problem, runs: int, seed: int) -> Learner:
         learner = super().learner(problem, runs, seed)
         learner.standard = Standard.plain(problem.space.coordinates, problem.model.device)
-        learner.low, learner.high = bounds_of(problem)
+        learner.low, learner.high = problem.bounds()
         return learner
 
 
