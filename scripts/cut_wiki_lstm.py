@@ -5,7 +5,7 @@ and of the decoder are carried over, in int8; the recurrent matrices are rounded
 stops with an error, and writes nothing, if agreement in any construction moves by more than half a point.
 
     python scripts/cut_wiki_lstm.py SOURCE OUT --words 12288 --corpus train.txt.xz --text test.txt.xz \\
-        --also lakretz:FOLDER --also vig:FOLDER
+        --also lakretz.jsonl --also vig.jsonl
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.paths import ROOT
+from tests.paths import ROOT, loaded
 from tests.report.study_rows import runs
 
 from pivotal.jobs.study.cells import cells_of
@@ -20,15 +19,6 @@ from pivotal.records.serial import encode
 from pivotal.records.study import read_results
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import interval, number, percent
-
-
-def loaded(name: str, folder: str = "scripts") -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / folder / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

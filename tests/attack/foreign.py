@@ -42,25 +42,8 @@ SAMPLES: dict[str, dict[str, str]] = {
     "circuits": {"prompts.json": json.dumps(CIRCUIT)},
     "table": {"table.csv": TABLE},
     "sentences": {"sentences.tsv": "The cat is\tThe cat are\nThe cats are\tThe cats is\n"},
-    "gulordava": {
-        "generated.tab": "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent\n"
-        "N_V\t0\t0\tsing\tis\tcorrect\toriginal\tThe thing to keep\t3\tx\n"
-        "N_V\t0\t0\tsing\tare\twrong\toriginal\tThe thing to keep\t3\tx\n"
-        "N_V\t0\t1\tplur\tgoes\twrong\tgenerated\tThe odd ideas near\t2\tx\n"
-        "N_V\t0\t1\tplur\tgo\tcorrect\tgenerated\tThe odd ideas near\t2\tx\n"
-    },
-    "lakretz": {
-        "lakretz/nounpp.txt": "The boys near the bike greet\tplural_singular\tcorrect\tid1\n"
-        "The boys near the bike greets\tplural_singular\twrong\tid1\n"
-        "The boy near the bikes greet\tsingular_plural\twrong\tid2\n"
-        "The boy near the bikes greets\tsingular_plural\tcorrect\tid2\n"
-    },
-    "vig": {
-        "vig/templates.json": '["The {} sang because", "Once a {} said that"]',
-        "vig/professions.json": '[["waiter", 1.0, 0.0], ["nun", -0.8, -0.1], ["nurse", -0.1, -0.9]]',
-    },
 }
-"""The files of each reader. A path with a folder means that the reader is given the folder."""
+"""The files of each reader."""
 
 
 def arrow(path: Path) -> Path:

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from pivotal.models.recurrent.folder import save_folder
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
@@ -64,19 +66,14 @@ def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path],
 
 
 def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "nounpp.txt").write_text(
-        "The boy near the car greets\tsingular_singular\tcorrect\tid1\n"
-        "The boy near the car greet\tsingular_singular\twrong\tid1\n"
-    )
-    columns = "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context"
-    rows = (
-        "N_V\t0\t0\tsing\tgreets\tcorrect\toriginal\tThe boy zzz\t2",
-        "N_V\t0\t0\tsing\tgreet\twrong\toriginal\tThe boy zzz\t2",
-    )
-    (tmp_path / "generated.tab").write_text("\n".join([columns, *rows]) + "\n")
-    done = pivotal(
-        "eval-lm", seeds[0], "--lakretz", tmp_path, "--gulordava", tmp_path / "generated.tab", "-q"
-    )
+    for name, prefix, group in (
+        ("lakretz", "The boy near the car", "nounpp"),
+        ("gulordava", "The boy zzz", "original"),
+    ):
+        pair = MinimalPair(prefix, 1, ("greets", "greet"), "singular", group)
+        PairSet(name, ("singular", "plural"), (pair,)).save(tmp_path / f"{name}.jsonl")
+    files = [word for name in ("lakretz", "gulordava") for word in ("--pairs", tmp_path / f"{name}.jsonl")]
+    done = pivotal("eval-lm", seeds[0], *files, "-q")
     assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out and "±" not in done.out
     assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 

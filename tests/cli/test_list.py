@@ -58,7 +58,7 @@ def test_phenomena_have_labels_and_sizes(pivotal: Any) -> None:
     listed = {one["name"]: one for one in json.loads(pivotal("list", "phenomena", "--json").out)["phenomena"]}
     assert listed["number-agreement"]["labels"] == ["singular", "plural"]
     assert listed["number-agreement"]["pairs"] == 12_000
-    assert listed["lakretz:PATH"]["pairs"] is None
+    assert listed["blimp:PATH"]["pairs"] is None
 
 
 def test_runs(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:

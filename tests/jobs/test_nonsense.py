@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.paths import ROOT
+from tests.paths import loaded
 
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model
@@ -66,17 +64,9 @@ def test_nonsense_is_no_evidence(name: str, tmp_path: Path) -> None:
     assert "the model knows it" in [check.name for check in found.verdict.checks if not check.passed]
 
 
-def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("nonsense", ROOT / "benchmarks" / "nonsense.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 @pytest.mark.slow
 def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path: Path) -> None:
-    made = benchmark()
+    made = loaded("nonsense", "benchmarks")
     for pairs in (made.alternating(), made.labels_of_words(), made.never_predicted(0)):
         place = tmp_path / pairs.name
         place.mkdir()

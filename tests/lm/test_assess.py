@@ -15,19 +15,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.paths import SHARED
+from tests.paths import SHARED, loaded
 from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.files import asset
-from pivotal.lm.assess import PUBLISHED, agreement, assess, perplexity_of, pieces_of, score
+from pivotal.lm.assess import (
+    PUBLISHED,
+    agreement,
+    assess,
+    attractor_numbers,
+    perplexity_of,
+    pieces_of,
+    score,
+)
 from pivotal.models import load_model
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers.papers import attractor_numbers
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
@@ -201,7 +208,7 @@ def test_the_published_log_probabilities_give_the_published_figures_on_generated
         for row in csv.DictReader(file, delimiter="\t"):
             key = tuple(row[name] for name in ("pattern", "constr_id", "sent_id", "type"))
             log_p[key][row["class"]] = float(row["hidden650_batch128_dropout0.2_lr20.0"])
-    pairs = load_phenomenon(f"gulordava:{DATA / 'gulordava' / 'generated.tab'}")
+    pairs = loaded("paper_pairs").gulordava(DATA / "gulordava" / "generated.tab")
     # Both files have the sentences in the same order.
     right = np.array([p["correct"] > p["wrong"] for p in log_p.values()])
     labels = np.array([pairs.labels.index(pair.label) for pair in pairs])

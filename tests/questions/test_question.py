@@ -173,7 +173,7 @@ def test_a_file_is_a_phenomenon(tmp_path):
     ("spec", "options", "message"),
     [
         ("number-agrement", {}, r"is none of them. Did you mean 'number-agreement'\?"),
-        ("lakretz", {}, "Write lakretz:PATH"),
+        ("blimp", {}, "Write blimp:PATH"),
         ("gender-bias:here", {}, "takes no path, not 'here'"),
         ("absent.jsonl", {}, "no such file"),
         ("absent.jsonl", {"seed": "1"}, "takes no options, not 'seed'"),

@@ -36,13 +36,9 @@ def eval_lm(
         ),
     ] = None,
     tokens: Annotated[int | None, in_question("Read at most this many tokens of the text.", min=1)] = None,
-    lakretz: Annotated[
-        Path | None,
-        in_question("Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"),
-    ] = None,
-    gulordava: Annotated[
-        Path | None,
-        in_question("Also measure agreement on generated.tab of Gulordava et al. (2018).", metavar="FILE"),
+    pairs: Annotated[
+        list[str] | None,
+        in_question("Also measure agreement on these pairs. May be repeated.", metavar="PHENOMENON"),
     ] = None,
     device: shared_options.Device = None,
     dtype: shared_options.Dtype = None,
@@ -63,9 +59,7 @@ def eval_lm(
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
     if out is not None:
         check_output(out, overwrite=overwrite)
-    phenomena = ["number-agreement"]
-    phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
-    phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
+    phenomena = ["number-agreement", *(pairs or [])]
     assessments = []
     with display(quiet) as watch:
         # All models are loaded first, so that a mistyped name shows before the long work begins.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -22,7 +23,7 @@ from pivotal.problem.text import with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers.papers import attractor_numbers
+from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.words import EOS
 from pivotal.records.run import Progress
 from pivotal.watch import Silent, Watch
@@ -100,7 +101,7 @@ def assess(
     tokens: int | None = None,
     watch: Watch | None = None,
 ) -> Assessment:
-    """Measure agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on
+    """Measure agreement on the phenomena (`number-agreement`, `gulordava.jsonl` …), and perplexity on
     a text or its first `tokens` tokens. The perplexity is None for models that are not recurrent."""
     watch = watch or Silent()
     # Load all pairs first, so that a missing or malformed file is reported before the long work.
@@ -256,3 +257,10 @@ def _condition(pair: MinimalPair) -> str:
     if not pair.group.startswith("nounpp") or len(nouns) != 1:
         return ""
     return f"{pair.group} {pair.label[0].upper()}{number[nouns[0]][0].upper()}"
+
+
+@cache
+def attractor_numbers() -> Mapping[str, str]:
+    """The number of each form of the nouns between subject and verb in `number-agreement`."""
+    entries = read_template(bundled()["number-agreement"]).lexicon["attractor"].entries
+    return {word: number for entry in entries for number, word in entry.forms.items()}

@@ -5,157 +5,30 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.paths import SHARED
+from tests.paths import SHARED, loaded
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers import ReadOptions
 from pivotal.questions.readers.blimp import Blimp
-from pivotal.testing import check_phenomenon
 
 DATA = SHARED / "data"
 published = pytest.mark.skipif(not DATA.exists(), reason="needs the shared data")
-SKIP = ReadOptions(skip_bad=True)
-
-NOUNPP = [
-    "The athletes near the bike greet\tplural_singular\tcorrect\tid1",
-    "The athletes near the bike greets\tplural_singular\twrong\tid1",
-    "The ant near the leaves eat\tsingular_plural\twrong\tid2",
-    "The ant near the leaves eats\tsingular_plural\tcorrect\tid2",
-]
-HEADER = "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent"
-TAB = [
-    "N_V\t0\t0\tsing\tis\tcorrect\toriginal\tThe thing to keep\t3\tThe thing to keep is this",
-    "N_V\t0\t0\tsing\tare\twrong\toriginal\tThe thing to keep\t3\tThe thing to keep is this",
-    'N_V\t0\t1\tplur\tgoes\twrong\tgenerated\tThe "" odd "" ideas near\t2\t"a ""quoted"" one"',
-    'N_V\t0\t1\tplur\tgo\tcorrect\tgenerated\tThe "" odd "" ideas near\t2\t"a ""quoted"" one"',
-]
-LISTED = [["waiter", 1.0, 0.0], ["nun", -0.8, -0.1], ["cab_driver", 0.1, 0.8], ["nurse", -0.1, -0.9]]
-
-
-def lakretz(folder: Path, rows: list[str]) -> str:
-    (folder / "nounpp.txt").write_text("\n".join(rows) + "\n")
-    return f"lakretz:{folder / 'nounpp.txt'}"
-
-
-def gulordava(folder: Path, rows: list[str]) -> str:
-    (folder / "a.tab").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return f"gulordava:{folder / 'a.tab'}"
-
-
-def vig(folder: Path, templates: object = ("The {} sang because",), professions: object = LISTED) -> str:
-    for name, content in (("templates", templates), ("professions", professions)):
-        text = content if isinstance(content, str) else json.dumps(content)
-        (folder / f"{name}.json").write_text(text)
-    return f"vig:{folder}"
-
-
-def listed(folder: Path, professions: object) -> str:
-    return vig(folder, professions=professions)
-
-
-def test_rows_of_lakretz_become_pairs(tmp_path: Path) -> None:
-    lakretz(tmp_path, NOUNPP)
-    (tmp_path / "notes.txt").write_text("not a task")
-    first, second = load_phenomenon(f"lakretz:{tmp_path}")
-    assert first.prefix == "The athletes near the bike" and first.cue == 1 and first.group == "nounpp"
-    assert first.words == ("greets", "greet") and first.label == "plural"
-    assert dict(first.lexemes) == {"subject": "athlete", "verb": "greet", "attractor": "bike"}
-    # Words that we do not know stand for themselves.
-    assert second.words == ("eats", "eat") and second.label == "singular"
-    assert dict(second.lexemes) == {"subject": "ant", "verb": "eat", "attractor": "leaves"}
-
-
-def test_rows_of_gulordava_become_pairs(tmp_path: Path) -> None:
-    pairs = load_phenomenon(gulordava(tmp_path, [HEADER, *TAB]))
-    first, second = pairs
-    assert (first.prefix, first.cue, first.words) == ("The thing to keep", 1, ("is", "are"))
-    assert (first.label, first.group) == ("singular", "original")
-    assert (second.label, second.group) == ("plural", "nonce")
-    assert (second.words, second.cue_word) == (("goes", "go"), "ideas")
-    # A nonce sentence is of the same family as its original: neither may be learned on if the other is held out.
-    assert first.lexemes == second.lexemes
-    check_phenomenon(pairs)
-
-
-def test_files_of_vig_become_pairs(tmp_path: Path) -> None:
-    pairs = load_phenomenon(vig(tmp_path, ["The {} sang because", "Once a {} said that"]))
-    assert [pair.cue_word for pair in pairs] == ["waiter", "nun", "nurse"] * 2
-    assert [pair.label for pair in pairs[:3]] == ["he", "she", ""]
-    assert pairs[3].prefix == "Once a waiter said that" and pairs[3].cue == 2
-    # A list of one-token professions, where there is one, goes before the full list.
-    (tmp_path / "derived_professions_gpt2_single_token.json").write_text('[["cook", 0]]')
-    assert [pair.cue_word for pair in load_phenomenon(f"vig:{tmp_path}")] == ["cook"] * 2
-
-
-@pytest.mark.parametrize(
-    ("write", "content", "message"),
-    [
-        (lakretz, [], "there must be at least one pair, but there is none"),
-        (lakretz, ["The boy greets\tsingular\tcorrect"], "line 1: A row is a sentence"),
-        (lakretz, ["The boy greets\tsingle\tcorrect\tid1"], "line 1: .* begins with singular or plural"),
-        (lakretz, ["The boy greets\tsingular\tright\tid1"], "line 1: .* correct or wrong"),
-        (lakretz, NOUNPP[:3], "line 3: .* 'id2' is on 0 correct and 1 wrong"),
-        (lakretz, [NOUNPP[0], NOUNPP[1].replace("near", "by")], "line 2: .* differ in their last word only"),
-        (lakretz, [NOUNPP[0], NOUNPP[0].replace("correct", "wrong")], "column 'words': A pair has two different"),
-        (gulordava, [HEADER.replace("len_context", "context"), *TAB], "line 1: .* there is no len_context"),
-        (gulordava, [HEADER, TAB[0]], "line 2: .* one correct and one wrong row .* here are 1 and 0"),
-        (gulordava, [HEADER, TAB[0].replace("sing", "dual")], "line 2: correct_number must be sing or plur"),
-        (gulordava, [HEADER, TAB[0].replace("\t3\t", "\t5\t")], "line 2: .*from 1 to 4, but it is '5'"),
-        (gulordava, [HEADER, "N_V\t0"], "line 2: class must be correct or wrong, not ''"),
-        (gulordava, [HEADER, TAB[0], TAB[1].replace("keep", "hold")], "line 3: .* the same prefix and number"),
-        (vig, "[\n}", r"templates\.json, line 2: the file must hold a JSON list of templates"),
-        (vig, ["The {} a", "The cook"], r"A template has \{\} once, .* 'The cook'"),
-        (vig, ["The {}'s"], r"A template has \{\} once, as its own word"),
-        (listed, ["cook"], r"professions\.json: the file must hold a JSON list of professions"),
-        (listed, [["cab_driver", 0.1]], "there must be at least one pair"),
-        (listed, "[" * 100_000, r"professions\.json.*: the file must hold"),
-    ],
-)  # fmt: skip
-def test_bad_files(tmp_path: Path, write: Any, content: object, message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        load_phenomenon(write(tmp_path, content))
-
-
-def test_bad_rows_can_be_left_out_but_not_all(tmp_path: Path) -> None:
-    for spec, told in (
-        (lakretz(tmp_path, [*NOUNPP[:3], "a\tb"]), "line 3"),
-        (gulordava(tmp_path, [HEADER, *TAB[:3]]), "line 4"),
-        (vig(tmp_path, ["The cook", "The {} sang because"], LISTED[:1]), "'The cook'"),
-    ):
-        pairs = load_phenomenon(spec, SKIP)
-        assert len(pairs) == 1 and told in pairs.notes[0], spec
-    for spec in (lakretz(tmp_path, NOUNPP[:1]), gulordava(tmp_path, [HEADER, TAB[0]]), vig(tmp_path, ["x"])):
-        with pytest.raises(PivotalError, match=r"there is none\. The first bad row: "):
-            load_phenomenon(spec, SKIP)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("lakretz:{}", r"at least one of simple\.txt, adv\.txt"),
-        ("lakretz:{}/absent.txt", "no such file"),
-        ("vig:{}/absent", r"a folder must hold templates\.json and one of derived"),
-    ],
-)
-def test_errors_about_the_path(tmp_path: Path, spec: str, message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        load_phenomenon(spec.format(tmp_path))
 
 
 @published
-def test_the_published_files() -> None:
-    pairs = load_phenomenon(f"lakretz:{DATA / 'number-agreement'}")
+def test_the_data_of_three_papers_becomes_pairs() -> None:
+    papers = loaded("paper_pairs")
+    pairs = papers.lakretz(DATA / "number-agreement")
     assert len(set(pairs)) == 12_000 and pairs.fingerprint() == "91b1bc9da7ddf3b9"
     assert list(pairs.groups.values()) == [600, 1800, 1800, 1200, 1800, 2400, 2400]
-    pairs = load_phenomenon(f"gulordava:{DATA / 'gulordava' / 'generated.tab'}")
+    pairs = papers.gulordava(DATA / "gulordava" / "generated.tab")
     assert len(pairs) == 410 and pairs.fingerprint() == "710fa586a6f608e4"
     train, test = pairs.split(test=0.2, by="words", seed=0)
     assert not {pair.lexemes for pair in train} & {pair.lexemes for pair in test}
-    pairs = load_phenomenon(f"vig:{DATA / 'gender-bias'}")
+    pairs = papers.vig(DATA / "gender-bias")
     assert len(set(pairs)) == 2873 and pairs.fingerprint() == "107e24193ee9a871"
     # Eleven of the professions are not neutral: eight male, three female.
     assert Counter(pair.label for pair in pairs) == {"": 158 * 17, "he": 8 * 17, "she": 3 * 17}

@@ -41,7 +41,7 @@ class Listed:
     """What `pivotal list phenomena` shows of a phenomenon."""
 
     name: str
-    """As users write it: `number-agreement`, or `lakretz:PATH`."""
+    """As users write it: `number-agreement`, or `blimp:PATH`."""
     labels: tuple[str, ...]
     """The two labels; empty if they depend on a file."""
     summary: str
@@ -111,7 +111,7 @@ def _whole_path(path: str) -> str:
 
 
 def phenomenon_names() -> list[str]:
-    """All names in alphabetical order; `lakretz:` if a path must follow. No file is read."""
+    """All names in alphabetical order; `blimp:` if a path must follow. No file is read."""
     return sorted([*templates.bundled(), *PHENOMENA.names(), *(f"{name}:" for name in READERS.names())])
 
 
@@ -122,7 +122,7 @@ def listed_phenomena() -> list[Listed]:
         file = templates.read_template(path)
         found.append(Listed(name, file.labels, file.summary, file.size()))
     found += [Listed(name, cls.labels, cls.summary, len(cls().pairs())) for name, cls in PHENOMENA.items()]
-    found += [Listed(f"{name}:PATH", cls.labels or (), cls.summary, None) for name, cls in READERS.items()]
+    found += [Listed(f"{name}:PATH", (), cls.summary, None) for name, cls in READERS.items()]
     return sorted(found, key=lambda one: one.name)
 
 

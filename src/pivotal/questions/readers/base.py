@@ -36,8 +36,6 @@ class Reader(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line for `pivotal list phenomena`."""
-    labels: ClassVar[tuple[str, str] | None] = None
-    """The two labels, if they are always the same."""
 
     path: str
     """The file or folder."""
