@@ -2,56 +2,32 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import logging
-import shutil
 import socket
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
-from tests.serve.asking import JSON, Client
-
-from pivotal.serve import guard
-from pivotal.serve.runs import LiveRuns
-from pivotal.serve.server import LiveServer
+from tests.serve.asking import Client
 
 REQUEST = "POST /{token}/open HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
 
 
-@contextmanager
-def served(run: Path) -> Iterator[Client]:
-    """A server of its own, for tests that change how patient it is."""
-    server = LiveServer([str(run)])
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        yield Client(server.address)
-    finally:
-        server.stop()
-        thread.join(120)
-    assert not thread.is_alive()
+@pytest.fixture(autouse=True)
+def quiet(client: Client, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever a client sends, the server answers the next one and writes nothing to its log."""
+    server_log = logging.getLogger("uvicorn.error")
+    server_log.addHandler(caplog.handler)
+    yield
+    assert client.ask("open", {"run": 0})["run"] == 0
+    server_log.removeHandler(caplog.handler)
+    assert not caplog.records
 
 
-def connected(client: Client, sent: str = "") -> socket.socket:
+def connected(client: Client, sent: str) -> socket.socket:
     wire = socket.create_connection(("127.0.0.1", client.port), timeout=120)
     wire.sendall(sent.format(token=client.token, port=client.port).encode())
     return wire
-
-
-def until_it_answers(client: Client) -> None:
-    for _ in range(2000):
-        # If this process is slow, its own connection may be one that the server closes as idle.
-        with suppress(OSError, http.client.HTTPException):
-            if client.raw("GET", f"/{client.token}/assets/page.css")[0].status == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the server does not answer any more")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +66,6 @@ def test_what_there_is_not_gets_a_sentence(
         "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
         REQUEST + "Content-Length: -1\r\n\r\n",
         REQUEST + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n{{}}",
-        REQUEST + "Content-Length: 99999999999999999999\r\n\r\n",
         REQUEST + "Transfer-Encoding: chunked, gzip\r\n\r\n",
         REQUEST + "Origin: http://127.0.0.1:{port}\r\nOrigin: http://evil.example\r\n\r\n",
         REQUEST + f"X: {'x' * 100_000}\r\n\r\n",
@@ -102,83 +77,12 @@ def test_a_malformed_request_is_refused(client: Client, head: str) -> None:
     with connected(client, head) as wire:
         status = wire.recv(2000).split(b" ")[1]
     assert 400 <= int(status) < 502 and status != b"500"
-    until_it_answers(client)
 
 
-def test_a_body_that_never_ends_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(guard, "MOST_SECONDS", 0.2)
-        with connected(client, REQUEST + "Content-Length: 10\r\n\r\n{{") as wire:
-            assert b" 408 " in wire.recv(2000)
-        with connected(client, REQUEST + "Content-Length: 10\r\n\r\n{{"):
-            pass  # it goes away in the middle
-    assert client.ask("open", {"run": 0})["run"] == 0
-
-
-def test_clients_that_send_nothing_do_not_shut_others_out(client: Client) -> None:
-    silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]
-    until_it_answers(client)
-    for wire in silent:
-        wire.close()
-
-
-def test_clients_that_do_not_read_do_not_shut_others_out(
-    planted_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "MOST_SECONDS", 0.2)
-    monkeypatch.setattr(guard, "MOST_REQUESTS", 3)
-    run = Path(shutil.copytree(planted_run, tmp_path / "run"))
-    with (run / "report.html").open("wb") as report:
-        report.truncate(2**30)  # it takes no space on the disk, and must take no memory
-    with served(run) as client:
-        asked = "GET /{token}/runs/0/report.html HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
-        deaf = [connected(client, asked) for _ in range(3)]
-        for wire in deaf:
-            assert b" 200 " in wire.recv(100)
-        until_it_answers(client)
-        for wire in deaf:
-            wire.close()
-
-
-def test_malformed_requests_fill_no_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    server_log = logging.getLogger("uvicorn.error")
-    server_log.addHandler(caplog.handler)
-    for _ in range(10):
-        with connected(client, "\x00\r\n\r\n") as wire:
-            wire.recv(2000)
-    server_log.removeHandler(caplog.handler)
-    assert not caplog.records
-
-
-def test_a_burst_of_clients_is_answered_or_told_to_wait(client: Client) -> None:
-    def ask(_: int) -> tuple[int, bytes]:
-        answer, content = client.raw("POST", f"/{client.token}/open", b'{"run": 0}')
-        return answer.status, content
-
-    with ThreadPoolExecutor(100) as clients:
-        answers = list(clients.map(ask, range(100)))
-    assert {status for status, _ in answers} <= {200, 503} and all(content for _, content in answers)
-    until_it_answers(client)
-
-
-def test_a_client_that_goes_away_is_no_fault(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    server_log = logging.getLogger("uvicorn.error")
-    server_log.addHandler(caplog.handler)
+def test_a_client_that_goes_away_or_sends_nothing_is_no_fault(client: Client) -> None:
     for _ in range(3):
         connected(client, REQUEST + "Content-Length: 10\r\n\r\n{{").close()
-    until_it_answers(client)
-    server_log.removeHandler(caplog.handler)
-    assert caplog.records == []
-
-
-def test_a_fault_of_the_server_is_told_and_ends_nothing(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise KeyError("a fault")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LiveRuns, "opened", broken)
-        answer, content = client.raw("POST", f"/{client.token}/open", b'{"run": 0}', JSON)
-    assert answer.status == 500 and "a fault" in json.loads(content)["error"]
+    silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]
     assert client.ask("open", {"run": 0})["run"] == 0
+    for wire in silent:
+        wire.close()

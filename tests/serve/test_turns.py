@@ -1,21 +1,22 @@
-"""One computation and one search at a time, a bounded queue, and a search whose output cannot stop the reading."""
+"""One computation and one search at a time, and a search whose output cannot stop the reading."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pytest
+from tests.serve.asking import Client
 
 pytest.importorskip("starlette")
 
 from pivotal.errors import PivotalError
-from pivotal.serve.app import Busy, ModelQueue
 from pivotal.serve.requests import Start
+from pivotal.serve.runs import LiveRuns
 from pivotal.serve.search import LiveSearch
 
 T = TypeVar("T")
@@ -72,36 +73,18 @@ def test_two_requests_at_once_start_one_search() -> None:
     assert first == 1 and all(isinstance(other, PivotalError) for other in others)
 
 
-def test_computations_take_turns() -> None:
+def test_computations_take_turns(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, most = 0, 0
 
-    def compute() -> int:
+    def compute(*_: object) -> list[Any]:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
+        time.sleep(0.01)
         inside -= 1
-        return threading.get_ident()
+        return []
 
-    async def several() -> list[int]:
-        queue = ModelQueue()
-        return await asyncio.gather(*(queue.take(compute) for _ in range(20)))
-
-    assert len(set(run(several))) == 1 and most == 1
-
-
-def test_a_full_queue_and_an_ending_server_refuse() -> None:
-    release, closing = threading.Event(), threading.Event()
-
-    async def scene() -> list[str]:
-        queue = ModelQueue(closing.is_set, most=2)
-        waiting = [asyncio.create_task(queue.take(release.wait)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(Busy, match="2 requests are waiting"):
-            await queue.take(release.wait)
-        closing.set()
-        said = [str(one) for one in await asyncio.gather(*waiting, return_exceptions=True)]
-        release.set()
-        queue.close()
-        return said
-
-    assert run(scene) == ["The server is ending."] * 2
+    monkeypatch.setattr(LiveRuns, "listed", compute)
+    with ThreadPoolExecutor(10) as clients:
+        answers = list(clients.map(lambda _: client.ask("state")["runs"], range(20)))
+    assert answers == [[]] * 20 and most == 1

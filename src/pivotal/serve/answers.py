@@ -13,15 +13,12 @@ from pivotal.evidence.trace import trace_with_next
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import pair_of_row
-from pivotal.questions.pairs_file import PairRow
 from pivotal.questions.sentence import pair_of
-from pivotal.records import serial
 from pivotal.records.evidence import Share
 from pivotal.records.serial import replace
 from pivotal.report.trace import trace_table
 from pivotal.serve.live_intervention import LiveIntervention
-from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Paste, SentenceRequest
+from pivotal.serve.requests import MOST_LINES, MOST_TOKENS, Paste, SentenceRequest
 
 _TOP = 6
 """The number of the most likely words that are listed for each side."""
@@ -38,7 +35,7 @@ def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
                 f"it has {len(seen.ids)} tokens, and the live page reads {MOST_TOKENS} at most."
             )
     except PivotalError as error:
-        raise PivotalError(f"“{pair.prefix}” cannot be asked: {error}") from None
+        raise PivotalError(f"{live.model.name} cannot score “{pair.prefix}”: {error}") from None
     to = _direction(live, asked.direction, seen)
     intervention = live.edited(asked.units)
     # The model may also read tokens that the two words share.
@@ -147,10 +144,6 @@ def _lines(live: LiveIntervention, text: str) -> list[MinimalPair]:
     found = []
     for number, line in lines:
         try:
-            if len(line) > MOST_LETTERS:
-                raise PivotalError(
-                    f"a pair may have {MOST_LETTERS} letters at most, but this one has {len(line)}."
-                )
             found.append(_line(live, line))
         except PivotalError as error:
             raise PivotalError(f"Line {number}: {error}") from None
@@ -158,10 +151,7 @@ def _lines(live: LiveIntervention, text: str) -> list[MinimalPair]:
 
 
 def _line(live: LiveIntervention, line: str) -> MinimalPair:
-    """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks, or a JSON object as
-    in a pairs file."""
-    if line.startswith("{"):
-        return pair_of_row(serial.decode(line, PairRow, "A pair as JSON", ""), live.labels)
+    """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks."""
     *prefix, words = line.split()
     first, slash, second = words.partition("/")
     if not prefix or not slash or not first or not second or "/" in second:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -22,7 +23,7 @@ from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
 from pivotal.serve.answers import predict, score
-from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
+from pivotal.serve.guard import REPORT_POLICY, Guard
 from pivotal.serve.requests import OfRun, Paste, SentenceRequest, Start, UnitRequest
 from pivotal.serve.runs import LiveRuns
 from pivotal.serve.search import LiveSearch
@@ -44,10 +45,6 @@ _COMPUTED: dict[str, tuple[type[OfRun], Callable[[LiveRuns, Any], Any]]] = {
     "/pairs": (Paste, lambda runs, asked: score(runs.live(asked.run, asked.which), asked)),
 }
 """What a model computes: the request, and the function that answers it."""
-_LISTENERS, _WAITING = 8, 48
-"""The most pages that listen to a search at once, and the most requests that wait for the model."""
-_GLANCE = 0.5
-"""Seconds after which a request that waits looks whether the server is about to end."""
 
 
 def application(
@@ -61,7 +58,12 @@ def application(
 ) -> ASGIApp:
     """The application. `closing` says whether the server is about to end, so that streams end too. `say` receives what
     becomes of a search that is running when the server ends."""
-    queue = ModelQueue(closing)
+    # Everything that touches a model runs in one thread, in the order of arrival. A model keeps caches, and a second
+    # computation at the same time would only make both slower.
+    model_thread = ThreadPoolExecutor(1, "model")
+
+    async def compute(function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(model_thread, function)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -70,13 +72,13 @@ def application(
             say("Stopping the search that is running; it is being saved.")
         if told := await search.close():
             say(told)
-        queue.close()
+        model_thread.shutdown(wait=False, cancel_futures=True)
 
     async def state(_: Request) -> Any:
         """The runs, the names for a new search, and the search that is running."""
         running = {"number": search.number, "command": search.command, "running": search.running}
         return {
-            "runs": await queue.take(runs.listed),
+            "runs": await compute(runs.listed),
             "models": [name for name, _ in list_models()],
             "phenomena": [name for name in phenomenon_names() if not name.endswith(":")],
             "search": running if search.number else None,
@@ -101,10 +103,29 @@ def application(
         search.cancel()
         return {}
 
-    def computed(kind: type[OfRun], compute: Callable[[LiveRuns, Any], Any]) -> Callable[[Request], Any]:
+    async def events(request: Request) -> Response:
+        """The course of a search as server-sent events. A browser that reconnects says what it has seen."""
+        number, seen = request.path_params["number"], request.headers.get("last-event-id", "")
+        if number != search.number or not number:
+            return _json({"error": f"There is no search {number}."}, 404)
+        first = int(seen) + 1 if re.fullmatch("[0-9]{1,9}", seen) else 0
+        return StreamingResponse(stream(number, first), media_type="text/event-stream")
+
+    async def stream(number: int, first: int) -> AsyncIterator[str]:
+        async for index, event in search.events(number, first):
+            if closing():
+                return
+            if event is None:
+                yield ": still there\n\n"
+                continue
+            if event["kind"] == "done":
+                event = {**event, "run": runs.add(Path(event["path"]))}
+            yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
+
+    def computed(kind: type[OfRun], of: Callable[[LiveRuns, Any], Any]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Any:
             asked = await _body(request, kind)
-            return await queue.take(lambda: compute(runs, asked))
+            return await compute(lambda: of(runs, asked))
 
         return _answer(answer)
 
@@ -116,77 +137,11 @@ def application(
         Route("/runs/{run:int}/report.html", report),
         Route("/find", _answer(find), methods=["POST"]),
         Route("/find/cancel", _answer(cancel), methods=["POST"]),
-        Route("/find/{number:int}/events", _Events(runs, search, closing).respond),
+        Route("/find/{number:int}/events", events),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
     app.router.redirect_slashes = False  # it would lose the token
     return Guard(app, token=token, port=port)
-
-
-class _Events:
-    """The course of a search as server-sent events."""
-
-    def __init__(self, runs: LiveRuns, search: LiveSearch, closing: Callable[[], bool]) -> None:
-        self._runs, self._search, self._closing = runs, search, closing
-        self._listeners = 0
-
-    async def respond(self, request: Request) -> Response:
-        """The events of a search. A browser that reconnects says what it has seen."""
-        number = request.path_params["number"]
-        if number != self._search.number or not number:
-            return _json({"error": f"There is no search {number}."}, 404)
-        if self._listeners >= _LISTENERS:
-            return _json({"error": f"{_LISTENERS} pages are listening already. Close one."}, 503)
-        seen = request.headers.get("last-event-id", "")
-        first = int(seen) + 1 if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
-        return StreamingResponse(self._stream(number, first), media_type="text/event-stream")
-
-    async def _stream(self, number: int, first: int) -> AsyncIterator[str]:
-        self._listeners += 1
-        try:
-            async for index, event in self._search.events(number, first):
-                if self._closing():
-                    return
-                if event is None:
-                    yield ": still there\n\n"
-                    continue
-                if event["kind"] == "done":
-                    event = {**event, "run": self._runs.add(Path(event["path"]))}
-                yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
-        finally:
-            self._listeners -= 1
-
-
-class Busy(PivotalError):
-    """Too many requests are waiting."""
-
-
-class ModelQueue:
-    """Everything that touches a model runs in one thread, in the order of arrival. A model keeps caches, and a second
-    computation at the same time would only make both slower."""
-
-    def __init__(self, closing: Callable[[], bool] = lambda: False, most: int = _WAITING) -> None:
-        """`closing` says whether the server is about to end. Nothing new is computed then."""
-        self._thread = ThreadPoolExecutor(1, "model")
-        self._closing, self._most, self._waiting = closing, most, 0
-
-    async def take(self, compute: Callable[[], T]) -> T:
-        """The result of `compute`. Raises `Busy` if too many requests wait already, or if the server ends first."""
-        if self._waiting >= self._most:
-            raise Busy(f"{self._most} requests are waiting for the model already. Try again in a moment.")
-        self._waiting += 1
-        try:
-            result = asyncio.get_running_loop().run_in_executor(self._thread, compute)
-            while not (await asyncio.wait({result}, timeout=_GLANCE))[0]:
-                if self._closing():
-                    result.cancel()
-                    raise Busy("The server is ending.")
-            return result.result()
-        finally:
-            self._waiting -= 1
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 # -- requests and answers ---------------------------------------------------------------------------------------
@@ -199,10 +154,9 @@ def _answer(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], 
         try:
             return _json(await handle(request))
         except PivotalError as error:
-            status = {Busy: 503, TooLarge: 413, TooSlow: 408}.get(type(error), 422)
-            return _json({"error": str(error)}, status)
-        except ClientDisconnect:  # nobody waits for an answer
-            return Response(status_code=400)
+            return _json({"error": str(error)}, 422)
+        except (ClientDisconnect, asyncio.CancelledError):  # the page or the server ends
+            return Response(status_code=503)
 
     return route
 

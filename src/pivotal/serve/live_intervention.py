@@ -48,17 +48,6 @@ class UnitAnswer(Record, frozen=True):
 
 
 @dataclass(frozen=True)
-class Usual:
-    """The states of a site's coordinates in the untouched model, at the steps that are edited."""
-
-    low: Tensor
-    """The 1st percentile of each coordinate."""
-    high: Tensor
-    target: Tensor
-    """For each direction, the mean of each coordinate where the model already prefers that label."""
-
-
-@dataclass(frozen=True)
 class LiveIntervention:
     """The model of a run, its intervention, and the pairs that the run has stored."""
 
@@ -96,19 +85,16 @@ class LiveIntervention:
 
     def about(self, unit: Unit) -> UnitAnswer:
         """What a slider needs to know about a unit."""
-        own = self._own(unit)
         if unit.size > 1:
-            values = (1.0, 1.0) if own is None else self._where_set(own, (1.0, 1.0))
-            return UnitAnswer(str(unit), unit.number, unit.size, None, _FACTORS, values)
+            return UnitAnswer(
+                str(unit), unit.number, unit.size, None, _FACTORS, self._where_set(unit, (1.0, 1.0))
+            )
         site = self._site(unit.site)
-        usual = self.usual(site)
-        low, high = float(usual.low[unit.index]), float(usual.high[unit.index])
-        found = usual.target[:, unit.index] if own is None else self.intervention.values[:, self._start(own)]
-        first, second = map(float, found)
+        low, high = (float(end[unit.index]) for end in self.usual(site)[:2])
+        values = self._usual_values(unit)[:, 0].tolist()
         reach = max(high - low, 1e-6)
-        limits = site.bounds or (min(low, first, second) - reach, max(high, first, second) + reach)
-        values = (first, second) if own is None else self._where_set(own, (first, second))
-        return UnitAnswer(str(unit), unit.number, 1, (low, high), limits, values)
+        limits = site.bounds or (min(low, *values) - reach, max(high, *values) + reach)
+        return UnitAnswer(str(unit), unit.number, 1, (low, high), limits, self._where_set(unit, values))
 
     def edited(self, units: Sequence[UnitValues]) -> Intervention:
         """The intervention with these units and values. A trace follows units that are not set, too."""
@@ -116,7 +102,10 @@ class LiveIntervention:
             units = [UnitValues(str(self.intervention.units[0]), (None, None))]
         named = [self.unit(one.unit) for one in units]
         active = np.array([[value is not None for value in one.values] for one in units], dtype=bool)
-        columns = [self._values(unit, one.values) for unit, one in zip(named, units, strict=True)]
+        columns = []
+        for unit, one in zip(named, units, strict=True):
+            given = np.array([value or 0.0 for value in one.values])[:, None]
+            columns.append(given if unit.size == 1 else given * self._usual_values(unit))
         values = np.concatenate(columns, 1)
         if not np.isfinite(values).all() or np.abs(values).max() > np.finfo(np.float32).max:
             raise PivotalError("The values of units must be finite numbers, but some are not.")
@@ -129,30 +118,22 @@ class LiveIntervention:
             scores={},
         )
 
-    def _values(self, unit: Unit, given: tuple[float | None, float | None]) -> np.ndarray:
-        """The values of the unit's coordinates for both directions."""
-        numbers = np.array([0.0 if value is None else value for value in given])[:, None]
-        if unit.size == 1:
-            return numbers
-        if (own := self._own(unit)) is not None:
-            start = self._start(own)
-            return numbers * self.intervention.values[:, start : start + unit.size]
-        usual = self.usual(self._site(unit.site))
-        where = slice(unit.index * unit.size, (unit.index + 1) * unit.size)
-        return numbers * usual.target[:, where].cpu().numpy()
+    def _usual_values(self, unit: Unit) -> np.ndarray:
+        """The values of the unit's coordinates for both directions: those of the run or, for another unit, its mean
+        activations where the model already prefers that label."""
+        own = self.intervention.units
+        if unit in own:
+            start = sum(one.size for one in own[: own.index(unit)])
+            return self.intervention.values[:, start : start + unit.size]
+        target = self.usual(self._site(unit.site))[2]
+        return target[:, unit.index * unit.size : (unit.index + 1) * unit.size].numpy()
 
-    def _own(self, unit: Unit) -> int | None:
-        """The place of the unit in the run's own intervention."""
-        units = self.intervention.units
-        return units.index(unit) if unit in units else None
-
-    def _start(self, place: int) -> int:
-        """The first column of a unit of the intervention among its values."""
-        return sum(unit.size for unit in self.intervention.units[:place])
-
-    def _where_set(self, place: int, values: tuple[float, float]) -> tuple[float | None, float | None]:
-        first, second = self.intervention.active[:, place]
-        return (values[0] if first else None, values[1] if second else None)
+    def _where_set(self, unit: Unit, values: Sequence[float]) -> tuple[float | None, float | None]:
+        """The values, without those of a direction in which the run does not set the unit."""
+        own = self.intervention.units
+        set_in = self.intervention.active[:, own.index(unit)] if unit in own else (True, True)
+        first, second = (value if on else None for value, on in zip(values, set_in, strict=True))
+        return first, second
 
     # -- states and predictions ---------------------------------------------------------------------------------
 
@@ -165,14 +146,16 @@ class LiveIntervention:
         return Examples.of(self.model, some, self.intervention.steps)
 
     @cached_property
-    def usual(self) -> Callable[[Site], Usual]:
-        """The usual states of a site, measured at the first call on a sample of the stored pairs."""
+    def usual(self) -> Callable[[Site], tuple[Tensor, Tensor, Tensor]]:
+        """The states of a site in the untouched model at the edited steps, measured once on some of the stored pairs:
+        the 1st and the 99th percentile of each coordinate, and for each direction its mean where the model already
+        prefers that label."""
         return lru_cache(None)(self._measured)
 
-    def _measured(self, site: Site) -> Usual:
+    def _measured(self, site: Site) -> tuple[Tensor, Tensor, Tensor]:
         problem = Problem(self.model, self._examples, sites=site.name, steps=self.intervention.steps)
         low, high = problem.natural_range()
-        return Usual(low.cpu(), high.cpu(), problem.measure_activations().target.cpu())
+        return low.cpu(), high.cpu(), problem.measure_activations().target.cpu()
 
     @cached_property
     def untouched(self) -> Callable[[tuple[int, ...]], Tensor]:

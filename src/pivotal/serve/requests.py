@@ -11,8 +11,8 @@ from pivotal.units import Steps
 
 MOST_UNITS, MOST_TOKENS = 64, 256
 """The most units that are set at once, and tokens of a sentence."""
-MOST_LINES, MOST_LETTERS = 300, 1000
-"""The most pairs that are pasted, and the most letters of one."""
+MOST_LINES = 300
+"""The most pairs that are pasted."""
 
 Name = Annotated[str, Meta(max_length=300)]
 Short = Annotated[str, Meta(max_length=2000)]

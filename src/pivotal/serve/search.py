@@ -34,7 +34,7 @@ _EVENTS, _LINE = 20_000, 2**20
 _PATIENCE = 120.0
 """Seconds that a stopped search has to save itself when the server ends."""
 _LEAST = 0.1
-"""The least seconds between two reports of the same phase."""
+"""The least seconds between two reports of the same phase, and between two looks for news."""
 _SHOWN = 500
 """The most letters that are shown of a line that is no event."""
 _PROGRAM = (sys.executable, "-m", "pivotal.serve.search")
@@ -50,7 +50,6 @@ class LiveSearch:
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._news = asyncio.Condition()
         self._events: list[dict[str, Any]] = []
         self.number = 0
         """Counts the searches that were started."""
@@ -101,19 +100,15 @@ class LiveSearch:
         return str(self._events[-1].get("text", "")) if self._events else ""
 
     async def events(self, number: int, first: int = 0) -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
-        """The events of a search from an index on; None every few seconds without news. It ends with the search."""
+        """The events of a search from an index on; None whenever there is no news. It ends with the search."""
         while number == self.number:
-            while first < len(self._events):
-                event = self._events[first]
+            for event in self._events[first:]:
                 yield first, event
                 first += 1
                 if event["kind"] in ENDED:
                     return
-            async with self._news:
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), 1.0)
-            if first >= len(self._events):
-                yield first, None
+            yield first, None
+            await asyncio.sleep(_LEAST)
 
     async def _read(self, process: asyncio.subprocess.Process, asked: str) -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -128,18 +123,11 @@ class LiveSearch:
                 other = line.decode(errors="replace").strip()[:_SHOWN] or other
             elif event["kind"] in ENDED:
                 end = event  # told when the process has ended and its folder is free
-            else:
-                await self._tell(event)
-        code = await process.wait()
-        await self._tell(
-            end or {"kind": "failed", "text": f"The search ended unexpectedly ({code}). {other}"}
-        )
-
-    async def _tell(self, event: dict[str, Any]) -> None:
-        async with self._news:
-            if len(self._events) < _EVENTS or event["kind"] in ENDED:
+            elif len(self._events) < _EVENTS:
                 self._events.append(event)
-            self._news.notify_all()
+        code = await process.wait()
+        unexpected = {"kind": "failed", "text": f"The search ended unexpectedly ({code}). {other}"}
+        self._events.append(end or unexpected)
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

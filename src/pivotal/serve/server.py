@@ -19,7 +19,7 @@ from pivotal.stopping import signals
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 512
-"""The most connections at once, most of them idle; the guard bounds the requests that are answered."""
+"""The most connections at once, most of them idle."""
 _LAST_ANSWERS = 3
 """Seconds that open requests have when the server ends."""
 
