@@ -59,7 +59,7 @@ def test_a_local_model_does_not_hide(
 
 def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, vocabulary = files
-    pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt cannot be read")
+    pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt: there is no such file")
     (tmp_path / "file").write_text("")
     pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--out", tmp_path / "file" / "x").refused(
         "cannot be written"

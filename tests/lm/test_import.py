@@ -150,7 +150,7 @@ def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> 
         (lambda o: nn.LSTM(2, 2, bidirectional=True).state_dict(), "has weight_ih_l0.*: it is a model with another"),
         (lambda o: {"encoder.weight": torch.zeros(2, 2)}, "lacks rnn.weight_ih_l0, rnn.weight_hh_l0, decoder"),
         (lambda o: {n: w for n, w in o("GRU", 3).state_dict().items() if not n.endswith("l1")}, "A layer"),
-        (lambda o: {**o().state_dict(), "encoder.weight": 3}, "something else where a tensor is expected"),
+        (lambda o: {**o().state_dict(), "encoder.weight": 3}, "encoder.weight in .* must be a tensor"),
         (lambda o: {**o().state_dict(), 3: torch.zeros(2)}, "has a key of type int: it is a model with another"),
         (lambda o: {**o().state_dict(), "decoder.bias": torch.zeros(2)}, r"impossible shape: \(2,\)"),
     ],
@@ -203,15 +203,8 @@ def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Pat
         import_checkpoint(checkpoint, vocabulary, out, replace=True)
 
 
-def test_files_that_are_no_checkpoints(tmp_path: Path, vocabulary: Path) -> None:
-    for name, content, message in (
-        ("empty", b"", "it is empty"),
-        ("text", b"hello\n", "must be a complete checkpoint"),
-        ("tar", b"\0" * 257 + b"ustar  \0", "a tar file of PyTorch 0"),
-        ("zip", b"PK\x03\x04" + b"\0" * 60, "its zip structure is broken"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(PivotalError, match=message):
-            read_model(tmp_path / name)
-    with pytest.raises(PivotalError, match="cannot be read"):
-        read_model(tmp_path / "nowhere.pt")
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 257 + b"ustar  \0", b"PK\x03\x04" + b"\0" * 60])
+def test_files_that_are_no_checkpoints(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(PivotalError, match="must be a complete PyTorch checkpoint"):
+        read_model(tmp_path / "file")
