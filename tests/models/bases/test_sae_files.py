@@ -1,9 +1,8 @@
-"""Every published layout, written here as its authors publish it, and encoded as they encode it."""
+"""Both layouts, written here as their authors publish them, and encoded as they encode."""
 
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,13 +38,6 @@ def top_k(before: Tensor) -> Tensor:
     return torch.zeros_like(before).scatter(1, best.indices, best.values.relu())
 
 
-def write(folder: Path, name: str, tensors: dict[str, Tensor], settings: str = "", **content: object) -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, folder / name)
-    if settings:
-        (folder / settings).write_text(json.dumps(content))
-
-
 def jump_relu(before: Tensor, threshold: Tensor | float = THRESHOLD) -> Tensor:
     return before.relu() * (before > threshold)
 
@@ -55,7 +47,9 @@ def saelens(folder: Path, **settings: Any) -> None:
     if settings.get("architecture") == "jumprelu":
         tensors["threshold"] = THRESHOLD
     usual = {"d_in": WIDTH, "d_sae": FEATURES, "dtype": "float32", "normalize_activations": "none"}
-    write(folder, "sae_weights.safetensors", tensors, "cfg.json", **{**usual, **settings})
+    folder.mkdir(exist_ok=True)
+    save_file(tensors, folder / "sae_weights.safetensors")
+    (folder / "cfg.json").write_text(json.dumps({**usual, **settings}))
 
 
 def saelens_standard(folder: Path) -> tuple[Encode, Tensor, str]:
@@ -86,41 +80,7 @@ def gemma_scope(folder: Path) -> tuple[Encode, Tensor, str]:
     folder.mkdir(parents=True)
     arrays = {**WHOLE, "threshold": THRESHOLD}
     np.savez(folder / "params.npz", **{name: tensor.numpy() for name, tensor in arrays.items()})
-    return lambda h: jump_relu(h @ W_ENC + B_ENC), W_DEC, ".12"
-
-
-def gemma_3(folder: Path, out: str = "model.layers.17.output") -> tuple[Encode, Tensor, str]:
-    tensors = {name.lower(): tensor for name, tensor in WHOLE.items()} | {"threshold": THRESHOLD}
-    tensors["affine_skip_connection"] = draw(WIDTH, WIDTH, seed=9)
-    places = {"hf_hook_point_in": "model.layers.17.output", "hf_hook_point_out": out}
-    write(
-        folder, "params.safetensors", tensors, "config.json", **places, architecture="jump_relu", type="sae"
-    )
-    return lambda h: jump_relu(h @ W_ENC + B_ENC), W_DEC, "resid.17"
-
-
-def sparsify(folder: Path) -> tuple[Encode, Tensor, str]:
-    tensors = {"encoder.weight": W_ENC.T, "encoder.bias": B_ENC, "W_dec": W_DEC, "b_dec": B_DEC}
-    write(folder, "sae.safetensors", tensors, "cfg.json", d_in=WIDTH, k=K, expansion_factor=32)
-    return lambda h: top_k((h - B_DEC) @ W_ENC + B_ENC), W_DEC, "resid.9"
-
-
-def llama_scope(folder: Path) -> tuple[Encode, Tensor, str]:
-    encoder = {"encoder.weight": W_ENC.T, "encoder.bias": B_ENC}
-    tensors = {**encoder, "decoder.weight": W_DEC.T, "decoder.bias": B_DEC}
-    settings = {
-        "hook_point_in": "blocks.15.hook_resid_post",
-        "hook_point_out": "blocks.15.hook_resid_post",
-        "act_fn": "jumprelu",
-        "jump_relu_threshold": 0.5,
-        "norm_activation": "dataset-wise",
-        "dataset_average_activation_norm": {"in": 17.0, "out": 17.0},
-        "sparsity_include_decoder_norm": True,
-        "apply_decoder_bias_to_pre_encoder": False,
-    }
-    write(folder, "checkpoints/final.safetensors", tensors, "hyperparams.json", **settings)
-    scale, norm = WIDTH**0.5 / 17.0, W_DEC.norm(dim=1)
-    return lambda h: jump_relu((h * scale @ W_ENC + B_ENC) * norm, 0.5) / norm, W_DEC / scale, "resid.15"
+    return lambda h: jump_relu(h @ W_ENC + B_ENC), W_DEC, ""
 
 
 LAYOUTS = {
@@ -128,32 +88,18 @@ LAYOUTS = {
     "saelens-early": saelens_early,
     "saelens-jumprelu": saelens_jumprelu,
     "saelens-topk": saelens_topk,
-    "layer_12/width_16k/average_l0_82": gemma_scope,
-    "resid_post/layer_17_width_16k_l0_small": gemma_3,
-    "layers.9": sparsify,
-    "Llama3_1-8B-Base-L15R-8x": llama_scope,
+    "gemma-scope": gemma_scope,
 }
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_an_autoencoder_of_a_published_layout_encodes_as_its_authors_do(name: str, tmp_path: Path) -> None:
     encode, decoder, site = LAYOUTS[name](tmp_path / name)
-    read = read_sae(str(tmp_path / name))
-    assert read.site == site
-    assert torch.allclose(read.basis.encode(H), encode(H), atol=1e-4)
+    basis, trained_on = read_sae(str(tmp_path / name))
+    assert trained_on == site
+    assert torch.allclose(basis.encode(H), encode(H), atol=1e-4)
     change = draw(20, FEATURES, seed=6)
-    assert torch.allclose(read.basis.decode(change), change @ decoder, atol=1e-4)
-
-
-def test_a_file_of_the_folder_names_the_folder(tmp_path: Path) -> None:
-    saelens_standard(tmp_path)
-    assert read_sae(str(tmp_path / "cfg.json")).layout == "SAELens"
-
-
-def test_pickles_are_refused_and_not_opened(tmp_path: Path) -> None:
-    (tmp_path / "ae.pt").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
-    with pytest.raises(PivotalError, match=r"cannot hold code, but .* holds ae\.pt, a pickle"):
-        read_sae(str(tmp_path))
+    assert torch.allclose(basis.decode(change), change @ decoder, atol=1e-4)
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
@@ -165,21 +111,17 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "params.npz", W_enc=array)
     with pytest.raises(PivotalError, match="pickled objects, which can run code"):
         read_sae(str(tmp_path))
-    (tmp_path / "params.npz").write_bytes(pickle.dumps([1, 2]))
-    with pytest.raises(PivotalError, match=r"params\.npz"):
-        read_sae(str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda f: (f / "cfg.json").unlink(), "comes with cfg.json"),
+        (lambda f: (f / "cfg.json").unlink(), "holds neither"),
         (lambda f: (f / "cfg.json").write_text("{"), "must be JSON"),
-        (lambda f: (f / "cfg.json").write_text("[]"), "must be a JSON object"),
-        (lambda f: saelens(f, architecture="gated"), "architecture 'gated' is not supported"),
+        (lambda f: saelens(f, architecture="gated"), "architecture 'gated'"),
         (lambda f: saelens(f, normalize_activations="layer_norm"), "normalize_activations 'layer_norm'"),
-        (lambda f: saelens(f, hook_name="blocks.3.hook_mlp_out"), "blocks.3.hook_mlp_out, which is none"),
-        (lambda f: saelens(f, hook_name="blocks.0.hook_resid_pre"), "before the first block"),
+        (lambda f: saelens(f, hook_name="blocks.3.hook_mlp_out"), "blocks.3.hook_mlp_out, which is not one"),
+        (lambda f: saelens(f, hook_name="blocks.0.hook_resid_pre"), "which is not one"),
         (lambda f: (f / "sae_weights.safetensors").write_bytes(b"\x08"), "cannot be read"),
         (lambda f: save_file({"W_enc": W_ENC}, f / "sae_weights.safetensors"), "W_dec"),
         (lambda f: save_file({**WHOLE, "W_dec": W_ENC.clone()}, f / "sae_weights.safetensors"), "must fit"),
@@ -193,19 +135,6 @@ def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str
     assert said in str(told.value)
 
 
-def test_an_empty_or_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PivotalError, match=r"holds one of sae_weights\.safetensors, params\.npz"):
-        read_sae(str(tmp_path))
-    with pytest.raises(PivotalError, match="there is no folder"):
-        read_sae(str(tmp_path / "absent"))
-
-
-def test_a_transcoder_is_no_basis(tmp_path: Path) -> None:
-    gemma_3(tmp_path / "t", out="model.layers.17.post_feedforward_layernorm.output")
-    with pytest.raises(PivotalError, match="holds a transcoder"):
-        read_sae(str(tmp_path / "t"))
-
-
 def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path: Path) -> None:
     model, pairs = plant(hidden=24).model, PlantedAgreement().pairs()[:20]
     saelens_standard(tmp_path / "a")
@@ -214,8 +143,5 @@ def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path: Path) -> None:
     saelens(tmp_path / "b")
     with pytest.raises(PivotalError, match=r"is made for 6 coordinates, and hidden\.0 has 24"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'b'}")
-    gemma_scope(tmp_path / "layer_12" / "c")
-    with pytest.raises(PivotalError, match=r"hidden\.12, but .* Search hidden\.12"):
-        Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'layer_12' / 'c'}")
     with pytest.raises(PivotalError, match=r"names none\. Write hidden\.0@sae:PATH"):
         Problem(model, pairs, sites="hidden.0@sae")

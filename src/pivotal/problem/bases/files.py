@@ -29,19 +29,15 @@ class SparseAutoencoder(BasisKind):
     """Features of a sparse autoencoder that another library trained."""
 
     name: ClassVar[str] = "sae"
-    summary: ClassVar[str] = (
-        "features of a sparse autoencoder: @sae:FOLDER of SAELens, Gemma Scope, Gemma Scope 2, sparsify or Llama Scope"
-    )
+    summary: ClassVar[str] = "features of a sparse autoencoder: @sae:FOLDER of SAELens, or with params.npz"
 
     def read(self, wanted: InBasis) -> Basis | None:
         if not wanted.argument:
             return None
-        sae, site = read_sae(wanted.argument), wanted.site.name
-        # Gemma Scope names the layer only, as `.12`.
-        trained = site.partition(".")[0] + sae.site if sae.site[:1] == "." else sae.site
+        (basis, trained), site = read_sae(wanted.argument), wanted.site.name
         if trained and trained != site:
             raise PivotalError(
                 f"An autoencoder belongs to the site that it was trained on, {trained}, but {wanted.argument} was "
                 f"named for {site}. Search {trained}, or use another autoencoder."
             )
-        return sae.basis
+        return basis
