@@ -78,8 +78,8 @@ scores.plot()
 # %% tags=["varies"]
 prompt = "The doctors near the car"
 print("untouched", *(f"{word} {probability:.2f}" for word, probability in model.next_words(prompt, k=3)))
-with model.intervened(found.best, direction="singular") as edited:
-    print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited.next_words(prompt, k=3)))
+edited = model.intervened(found.best, direction="singular")
+print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited.next_words(prompt, k=3)))
 
 # %% [markdown]
 # ## Trace
@@ -117,8 +117,7 @@ found.best.save("number-units")
 again = pv.Intervention.load("number-units")
 print(again == found.best)
 try:
-    with pv.load_model("planted").intervened(again, direction="plural"):
-        pass
+    pv.load_model("planted").intervened(again, direction="plural")
 except pv.PivotalError as error:
     print(str(error).split(",")[0])
 

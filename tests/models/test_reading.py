@@ -195,5 +195,5 @@ def test_what_cannot_be_attached() -> None:
     with pytest.raises(PivotalError, match="given embeddings"), single.attached(0) as net:
         net(inputs_embeds=torch.zeros(1, 2, 16))
     planted = load_model("planted")
-    with pytest.raises(PivotalError, match=r"Only a model of transformers .* planted is a RecurrentLM"):
+    with pytest.raises(PivotalError, match=r"Only a Transformers model .* planted is a RecurrentLM"):
         planted.intervened(drawn(planted, "all"), "plural").attached()

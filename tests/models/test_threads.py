@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -69,47 +68,11 @@ def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel
     def work(worker: int) -> object:
         for _ in range(TIMES):
             torch.testing.assert_close(edited[worker].next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
-            with model.intervened(made[worker], "plural"):
-                torch.testing.assert_close(model.next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
             torch.testing.assert_close(model.next_logits([ids]), clean, rtol=0, atol=1e-4)
         return edited[worker].generate(prompt, words=3, temperature=0.0)
 
     expected = [one.generate(prompt, words=3, temperature=0.0) for one in edited]
     assert at_once(work) == expected
-
-
-def test_a_block_holds_in_its_own_thread_and_task_only() -> None:
-    model, sites, prompt = transformer()
-    one = interventions(model, sites)[0]
-    clean = model.next_words(prompt)
-    with model.intervened(one, "plural") as edited, ThreadPoolExecutor(1) as pool:
-        assert model.next_words(prompt) != clean
-        assert pool.submit(model.next_words, prompt).result() == clean
-        assert pool.submit(edited.next_words, prompt).result() == model.next_words(prompt)
-
-    async def inside() -> list[tuple[str, float]]:
-        with model.intervened(one, "plural"):
-            await asyncio.sleep(0)
-            return model.next_words(prompt)
-
-    async def outside() -> list[tuple[str, float]]:
-        await asyncio.sleep(0)
-        return model.next_words(prompt)
-
-    async def both() -> list[list[tuple[str, float]]]:
-        return await asyncio.gather(inside(), outside())
-
-    # In a thread of its own: another test of the process may have left an event loop in this one.
-    with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(lambda: asyncio.run(both())).result()
-    assert found == [edited.next_words(prompt), clean]
-
-
-def test_a_block_concerns_its_own_model() -> None:
-    (a, sites, prompt), (b, _, _) = transformer(), transformer()
-    clean = b.next_words(prompt)
-    with a.intervened(interventions(a, sites)[0], "plural"):
-        assert b.next_words(prompt) == clean != a.next_words(prompt)
 
 
 @pytest.mark.slow

@@ -75,8 +75,7 @@ def test_a_sentence_shows_what_trace_and_next_words_compute(
     assert seen["kl"] == pytest.approx(sum(known.kl) / (len(known.tokens) + 1), rel=1e-4)
     assert all(f"<th scope=col>{token}" in seen["trace"] for token in known.tokens)
     listed = {row["word"]: row for row in seen["next"]}
-    with model.intervened(found, known.direction):
-        after = model.next_words(pair["prefix"], 6)
+    after = model.intervened(found, known.direction).next_words(pair["prefix"], 6)
     for side, words in (("edited", after), ("untouched", model.next_words(pair["prefix"], 6))):
         for word, p in words:
             assert listed[word][side] == pytest.approx(p, rel=1e-4)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -17,7 +17,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.bases.basis import Basis, check_basis
 from pivotal.models.bases.edit import in_own_sites, own_site
 from pivotal.models.edits import Edit
-from pivotal.models.intervened import Applied, IntervenedModel, Reading, Rereading, in_force
+from pivotal.models.intervened import Applied, IntervenedModel, Reading, Rereading
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis
@@ -39,7 +39,7 @@ class LanguageModel(ABC):
     batch_nodes: int | None = None
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
-    """The most tokens that a text may have. None for a model without a table of positions."""
+    """The most tokens that a text may have: those that the model has positions for. None if there is no limit."""
     vocabulary: Vocabulary
     """How it reads texts as tokens."""
     vocabulary_size: int
@@ -102,7 +102,7 @@ class LanguageModel(ABC):
     def attached(self, edit: Edit, direction: int, cues: Sequence[int] | None) -> AbstractContextManager[Any]:
         """The module of the model with an edit attached. `IntervenedModel.attached` describes it."""
         raise PivotalError(
-            f"Only a model of transformers has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
+            f"Only a Transformers model has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
             "Use the `generate` of `intervened`."
         )
 
@@ -190,10 +190,10 @@ class LanguageModel(ABC):
         intervention: Intervention,
         direction: str,
         *,
-        cue: SupportsIndex | str | None = None,
+        cue: int | str | None = None,
         any_model: bool = False,
     ) -> IntervenedModel:
-        """This model with an intervention applied: `with model.intervened(found.best, "plural") as edited: ...`.
+        """This model with an intervention applied: `model.intervened(found.best, "plural").next_words(prompt)`.
 
         A single-step intervention acts at one word of the prompt: `cue` is its text or its 0-based index. The
         intervention must come from this model, unless `any_model` is set.
@@ -206,26 +206,20 @@ class LanguageModel(ABC):
             )
         return IntervenedModel(self, intervention, intervention.direction(direction), cue)
 
-    def next_logits(
-        self, prompts: Sequence[Sequence[int]], cue: SupportsIndex | None = None
-    ) -> Float[Tensor, "prompts vocabulary"]:
-        """The logits of the next token after each prompt, a list of token ids.
-
-        `cue` is the position of the token that a single-step intervention acts at, inside a block of `intervened`.
-        """
-        return in_force(self).next_logits(prompts, cue)
+    def next_logits(self, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "prompts vocabulary"]:
+        """The logits of the next token after each prompt, a list of token ids."""
+        return IntervenedModel(self).next_logits(prompts)
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
-        return in_force(self).next_words(prompt, k)
+        return IntervenedModel(self).next_words(prompt, k)
 
     def generate(
         self, prompt: str, *, words: int = 20, samples: int = 1, temperature: float = 1.0, seed: int = 0
     ) -> list[str]:
         """Continuations of a prompt. Temperature 0 takes the most likely word at every step."""
-        return in_force(self).generate(
-            prompt, words=words, samples=samples, temperature=temperature, seed=seed
-        )
+        how: Any = {"words": words, "samples": samples, "temperature": temperature, "seed": seed}
+        return IntervenedModel(self).generate(prompt, **how)
 
 
 def _site(name: str, basis: Basis) -> Site:

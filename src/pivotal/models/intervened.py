@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -30,8 +26,6 @@ if TYPE_CHECKING:
 
 _HOTTEST = 1000
 """The highest temperature of samples. All words are then equally likely, up to a few thousandths."""
-_BLOCKS: ContextVar[tuple[IntervenedModel, ...]] = ContextVar("blocks", default=())
-"""The `with` blocks that are open in this thread or task, innermost last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +88,36 @@ def last_states(
 
 @dataclass(frozen=True, slots=True)
 class IntervenedModel:
-    """A model with an intervention applied to it. `model.intervened(...)` returns one.
+    """A model with an intervention applied to it, or none. `model.intervened(...)` returns one.
 
-    The intervention belongs to this object and not to the model, so several threads can use one model with different
-    interventions. As a convenience, the model's own `next_words`, `next_logits` and `generate` also apply the
-    intervention inside a `with` block; that holds only in the thread (or asyncio task) that opened the block.
+    The model itself does not change, so several threads can use one model with different interventions.
     """
 
     model: LanguageModel
     intervention: Intervention | None = None
     direction: int = 0
     """The index of the direction among those of the intervention."""
-    cue: SupportsIndex | str | None = None
+    cue: int | str | None = None
     """The word that a single-step intervention acts at: its text or its 0-based index in the prompt."""
-
-    def __enter__(self) -> IntervenedModel:
-        _BLOCKS.set((*_BLOCKS.get(), self))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _BLOCKS.set(_BLOCKS.get()[:-1])
 
     @torch.no_grad()
     def next_logits(
-        self, prompts: Sequence[Sequence[int]], cue: SupportsIndex | None = None
+        self, prompts: Sequence[Sequence[int]], cue: int | None = None
     ) -> Float[Tensor, "prompts vocabulary"]:
         """The logits of the next token after each prompt.
 
         A prompt is a list of token ids. `cue` is the position of the token that a single-step intervention acts at.
         """
-        model, prompts = self._model(), _checked(self.model, prompts)
-        steps = None if self.intervention is None else self.intervention.steps
-        applied = self._applied(_position(cue, prompts) if steps == "single" else -1)
+        _check_prompts(self.model, prompts)
+        if self.intervention is None or self.intervention.steps == "every":
+            cue = -1
+        elif cue not in range(shortest := min(map(len, prompts))):
+            raise PivotalError(
+                "A single-step intervention acts at one token, which next_logits takes as its 0-based position in "
+                f"every prompt, 0 to {shortest - 1} here, but cue is {cue!r}. Give one of these with cue=, or use "
+                "next_words."
+            )
+        model, applied = self._model(), self._applied(int(cue))
         states = last_states(model, prompts, applied)
         _check_reached(applied)
         return model.readout(states)
@@ -146,7 +138,6 @@ class IntervenedModel:
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
-        _at_least(1, k=k)
         encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
@@ -158,10 +149,10 @@ class IntervenedModel:
         """Continuations of a prompt. Temperature 0 takes the most likely word at every step."""
         if not 0 <= temperature <= _HOTTEST:
             raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
-        _at_least(1, samples=samples)
-        _at_least(0, words=words)
+        if samples < 1 or words < 0:
+            raise PivotalError(f"At least one sample of 0 words or more is drawn, not {samples} of {words}.")
         model, encoding = self._model(), encode_typed(self.model, prompt)
-        _check_room(model, len(encoding.ids), words)
+        model.check_length(len(encoding.ids) + max(0, words - 1))  # the last word is never read
         applied = self._applied(self._position_of_cue(prompt, encoding))
         generator, hushed = torch.Generator().manual_seed(seed), model.vocabulary.unspeakable()
 
@@ -176,9 +167,9 @@ class IntervenedModel:
 
         drawn: list[Tensor] = []
         if words:
-            (ids,) = _checked(model, [encoding.ids])
+            _check_prompts(model, [encoding.ids])
             edit = None if applied.edit is None else in_own_sites(applied.edit, model.bases)
-            reading = model.reading(ids, samples, replace(applied, edit=edit))
+            reading = model.reading(encoding.ids, samples, replace(applied, edit=edit))
             _check_reached(applied)
             drawn.append(draw(reading.states))
         while len(drawn) < words:
@@ -189,10 +180,8 @@ class IntervenedModel:
             for text in range(samples)
         ]
 
-    def attached(
-        self, cue: SupportsIndex | Sequence[SupportsIndex] | None = None
-    ) -> AbstractContextManager[Any]:
-        """The model of transformers itself with the intervention attached, for its own `generate`: sampling, beams,
+    def attached(self, cue: int | Sequence[int] | None = None) -> AbstractContextManager[Any]:
+        """The Transformers model itself with the intervention attached, for its own `generate`: sampling, beams,
         batches and streaming work as without an intervention.
 
             with edited.attached() as net:
@@ -206,7 +195,14 @@ class IntervenedModel:
             raise PivotalError(
                 "There is no intervention to attach. Take the model that `intervened` returns."
             )
-        cues = _cues(cue) if self.intervention.steps == "single" else None
+        cues = None
+        if self.intervention.steps == "single":
+            cues = list(cue) if isinstance(cue, Sequence) else [-1 if cue is None else cue]
+            if min(cues, default=-1) < 0:
+                raise PivotalError(
+                    f"A single-step intervention acts at one token of each prompt, but `attached` was given "
+                    f"cue={cue!r}. Give its 0-based position, or a list with one for each prompt."
+                )
         model, edit = self._model(), self._applied(-1).edit
         assert edit is not None
         return model.attached(in_own_sites(edit, model.bases), self.direction, cues)
@@ -215,15 +211,15 @@ class IntervenedModel:
         """The token that a single-step intervention acts at; -1 if there is no such token."""
         if self.intervention is None or self.intervention.steps == "every":
             return -1
-        cue, words = self.cue, prompt.split()
-        if isinstance(cue, str):
-            cue = find_cue(prompt, cue) if cue in words else int(cue) if cue.isdigit() else cue
-        if not isinstance(cue, SupportsIndex) or not _is_index(cue, len(words)):
+        words = prompt.split()
+        places = {str(i): i for i in range(len(words))}
+        index = find_cue(prompt, self.cue) if self.cue in words else places.get(str(self.cue))
+        if index is None:
             raise PivotalError(
                 f"The cue must be a word of the prompt, but {self.cue!r} is not one of: {', '.join(words)}. "
                 "Give one of them, or its 0-based index."
             )
-        return encoding.last_token_of(operator.index(cue))
+        return encoding.last_token_of(index)
 
 
 def encode_typed(model: LanguageModel, text: str) -> Encoding:
@@ -237,76 +233,17 @@ def encode_typed(model: LanguageModel, text: str) -> Encoding:
         ) from None
 
 
-def in_force(model: LanguageModel) -> IntervenedModel:
-    """The intervention of the innermost open block of this model, or none."""
-    opened = (block for block in reversed(_BLOCKS.get()) if block.model is model)
-    return next(opened, None) or IntervenedModel(model)
-
-
 def _check_reached(applied: Applied) -> None:
     if isinstance(applied.edit, MaskedEdit):
         applied.edit.check_reached()
 
 
-def _check_room(model: LanguageModel, prompt: int, words: int) -> None:
-    """Checked before the first word is generated. The last word is never read, so it needs no position."""
-    model.check_length(prompt)
-    if model.longest is not None and prompt + words - 1 > model.longest:
-        raise PivotalError(
-            f"{model.name} has positions for {model.longest} tokens, but the prompt has {prompt} and {words} are to "
-            f"follow. Ask for {model.longest - prompt + 1} words at most, or use a model with more positions."
-        )
-
-
-def _checked(model: LanguageModel, prompts: Any) -> list[list[int]]:
-    try:
-        ids = [[operator.index(token) for token in prompt] for prompt in prompts]
-    except TypeError:
-        raise PivotalError(
-            "Prompts are lists of token ids, such as [model.encode(text).ids], but they are "
-            f"{reprlib.repr(prompts)}."
-        ) from None
-    if not ids or not all(ids):
+def _check_prompts(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> None:
+    if not min(map(len, prompts), default=0):
         raise PivotalError("There must be at least one prompt, with at least one word, but one is empty.")
-    for token in itertools.chain.from_iterable(ids):
+    for token in (min(map(min, prompts)), max(map(max, prompts))):
         if not 0 <= token < model.vocabulary.size:
             raise PivotalError(
                 f"{model.name} reads tokens from 0 to {model.vocabulary.size - 1}, but a prompt has {token}. "
                 "Take the ids that its encode returns."
             )
-    return ids
-
-
-def _at_least(least: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < least:
-            raise PivotalError(f"{name} is a whole number, {least} or more, but it is {number!r}.")
-
-
-def _is_index(value: object, size: int = 2**31) -> bool:
-    """Whether a value is a whole number of Python, numpy or torch from 0 to `size - 1`. True is none."""
-    return (
-        not isinstance(value, bool) and isinstance(value, SupportsIndex) and 0 <= operator.index(value) < size
-    )
-
-
-def _cues(cue: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int]:
-    """The positions of the tokens to edit in the rows of a batch."""
-    positions = cue if isinstance(cue, Sequence) else [cue]
-    if not positions or not all(_is_index(position) for position in positions):
-        raise PivotalError(
-            f"A single-step intervention acts at one token of each prompt, but `attached` was given cue={cue!r}. "
-            "Give its 0-based position, or a list with one for each prompt."
-        )
-    return [operator.index(position) for position in positions if position is not None]
-
-
-def _position(cue: SupportsIndex | None, prompts: Sequence[Sequence[int]]) -> int:
-    """The position of the token to edit."""
-    shortest = min(map(len, prompts))
-    if cue is None or not _is_index(cue, shortest):
-        raise PivotalError(
-            "A single-step intervention acts at one token, which next_logits takes as its 0-based position in every "
-            f"prompt, 0 to {shortest - 1} here, but cue is {cue!r}. Give one of these with cue=, or use next_words."
-        )
-    return operator.index(cue)

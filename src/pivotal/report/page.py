@@ -268,8 +268,8 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
         f"model = pv.load_model({model})\n"
         f"units = pv.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
         f"print(model.next_words({example.prefix!r}))\n"
-        f"with model.intervened(units, direction={example.direction!r}{cue}):\n"
-        f"    print(model.next_words({example.prefix!r}))"
+        f"edited = model.intervened(units, direction={example.direction!r}{cue})\n"
+        f"print(edited.next_words({example.prefix!r}))"
     )
 
 

@@ -2,8 +2,7 @@
 
 There is no list of architectures. The blocks are the module list with the most weights. A module mixes positions if a
 change at one position changes its output at another. A projection is a module with a weight matrix that runs once, on
-every position, and whose output is as wide as the block's. The same run shows how logits follow from the last states,
-and how many positions the model has.
+every position, and whose output is as wide as the block's. The same run shows how logits follow from the last states.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
-from torch.overrides import TorchFunctionMode
 
 from pivotal.errors import PivotalError
 from pivotal.models.hooks import Tap, check_causal, first_of, hooked
@@ -322,54 +320,3 @@ def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor |
 def _caps(config: Any) -> list[float]:
     """The numbers of a configuration that may be the cap of the logits."""
     return [float(v) for k, v in config.to_dict().items() if "cap" in k and type(v) in (int, float) and v > 0]
-
-
-# -- positions --------------------------------------------------------------------------------------------------------
-
-_LENGTHS = (5, 7)
-"""The lengths of the probes."""
-
-
-@torch.no_grad()
-def positions_of(model: nn.Module, token: int, device: torch.device) -> int | None:
-    """The number of positions of a model; None if it computes them, as rotary models do, or has none.
-
-    The probe repeats one token, so that only positions count up. A look-up with consecutive indices, in a table whose
-    length does not depend on the length of the probe, is the look-up of positions.
-    """
-    limits = []
-    # Without the head, which is much of the work and has no positions.
-    trunk = getattr(model, "base_model", model)
-    for steps in _LENGTHS:
-        with _Lookups(steps) as lookups:
-            trunk(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
-        limits.append(lookups.limits)
-    return min(set.intersection(*limits), default=None)
-
-
-class _Lookups(TorchFunctionMode):
-    """Records the lengths of the tables that are looked up with consecutive indices."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self._steps = steps
-        self.limits: set[int] = set()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is nn.functional.embedding:
-            self._note(args[1].shape[0], args[0])
-        elif func is torch.embedding:
-            self._note(args[0].shape[0], args[1])
-        elif func in (torch.gather, torch.Tensor.gather) and len(args) == 3 and isinstance(args[2], Tensor):
-            # GPT-J looks up sines and cosines.
-            self._note(args[0].shape[args[1]], args[2].movedim(args[1], -1))
-        elif func is torch.Tensor.__getitem__ and isinstance(args[1], Tensor) and args[0].ndim:
-            self._note(args[0].shape[0], args[1])
-        return func(*args, **(kwargs or {}))
-
-    def _note(self, rows: int, places: Tensor) -> None:
-        if places.dtype not in (torch.int64, torch.int32) or not places.ndim or not places.numel():
-            return
-        if places.shape[-1] == self._steps and bool((places.diff(dim=-1) == 1).all()):
-            # OPT does not use the first two rows of its table.
-            self.limits.add(rows - int(places.min()))

@@ -21,7 +21,7 @@ from pivotal.models.hooks import Tap, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import packed, parts, rows
 from pivotal.models.tensors import checksum, shuffle_rows
-from pivotal.models.transformers.anatomy import Head, examine, positions_of, probe_tokens
+from pivotal.models.transformers.anatomy import Head, examine, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Trunk
@@ -78,10 +78,10 @@ class TransformersLM(ChunkedLM):
             self._head = Head.of(anatomy, model.config)
             self.vocabulary_size = len(self._head.weight)
             self._trunk = Trunk(model, anatomy, size, self.device)
-            limit = positions_of(model, int(probe_tokens(size, self.device)[0, 0]), self.device)
         self.taps, self._blocks = anatomy.taps, anatomy.blocks
         self.sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
+        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.longest = None if limit is None else limit - len(self.vocabulary.priming)
         if self.longest is not None and self.longest < 1:
             raise PivotalError(
