@@ -109,15 +109,16 @@ class IntervenedModel:
         A prompt is a list of token ids. `cue` is the position of the token that a single-step intervention acts at.
         """
         _check_prompts(self.model, prompts)
+        shortest = min(map(len, prompts))
         if self.intervention is None or self.intervention.steps == "every":
             cue = -1
-        elif cue not in range(shortest := min(map(len, prompts))):
+        elif cue is None or not 0 <= cue < shortest:
             raise PivotalError(
                 "A single-step intervention acts at one token, which next_logits takes as its 0-based position in "
                 f"every prompt, 0 to {shortest - 1} here, but cue is {cue!r}. Give one of these with cue=, or use "
                 "next_words."
             )
-        model, applied = self._model(), self._applied(int(cue))
+        model, applied = self._model(), self._applied(cue)
         states = last_states(model, prompts, applied)
         _check_reached(applied)
         return model.readout(states)
