@@ -45,26 +45,6 @@ def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(
     assert seen.complaints == [] and seen.requests == []
 
 
-def test_an_address_can_name_a_unit_whose_course_leads_to_its_sentences(run_page: Path, opened: Open) -> None:
-    unit = units_of(run_page)[0]
-    traces = RunFolder.open(run_page.parent).traces()
-    assert traces is not None
-    at = opened(run_page, at=f"#{anchor(unit)}").page
-    place = at.locator(f"#{anchor(unit)} .along")
-    expect(place.locator("table")).to_have_count(6)
-    link = place.get_by_role("link").first
-    trace = traces.of_pair(int((link.get_attribute("href") or "").removeprefix("#pair-")))
-    assert trace is not None
-    rows = [
-        row.locator("td").all_inner_texts() for row in place.locator("table").first.locator("tbody tr").all()
-    ]
-    index = traces.frame.units.index(unit)
-    for cells, stored in zip(rows, (trace.activation.untouched, trace.activation.edited), strict=True):
-        assert [float(cell.replace("−", "-")) for cell in cells] == pytest.approx(stored[index], abs=0.0051)
-    link.click()
-    expect(at.locator(f"#pair-{trace.pair} table.heat")).to_be_visible()
-
-
 def test_the_menu_marks_the_section_at_hand(run_page: Path, opened: Open) -> None:
     at = opened(run_page).page
     for name in ("Where it works", "Reproduce"):
@@ -110,7 +90,7 @@ def test_code_is_copied(run_page: Path, opened: Open) -> None:
 
 def test_marks_have_texts_for_the_pointer(run_page: Path, opened: Open) -> None:
     at = opened(run_page).page
-    for name in ("by-construction", "drop-one", "dose", "cost", "natural", "control"):
+    for name in ("by-construction", "drop-one", "dose", "values", "control"):
         titles = at.locator(f"#{name} svg title").all_text_contents()
         assert titles and all(any(digit in title for digit in "0123456789") for title in titles), name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import json
 import re
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -24,18 +22,13 @@ from pivotal.cli.main import app
 from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder, own_files
 from pivotal.questions.question import Question
-from pivotal.records.basis import BasisCard, StoredBasis
-from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.report import evidence, tables
-from pivotal.report.page import generate_command, snippet, unit_anchor, unit_pages, write_report
+from pivotal.report.page import generate_command, snippet, unit_anchor, write_report
 from pivotal.report.templates import coded, macros
 from pivotal.searches.learned import LearnedMask
 
-FIGURES = {
-    *("cost", "by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages", "natural"),
-    "dose",
-}  # fmt: skip
+FIGURES = {"by-construction", "values", "drop-one", "control", "learning", "dose"}
 
 
 def text_of(folder: RunFolder) -> str:
@@ -116,7 +109,7 @@ def test_every_held_out_sentence_is_listed_with_its_outcome_and_trace(folder: Ru
     }
     traced = [int(pair) for pair, _, has in items if has == "yes"]
     assert traced == [trace.pair for trace in traces.traces], "those with a trace first, in order"
-    assert text.count('aria-label="Trace of ') == len(traced) + 6 * len(traces.frame.units)
+    assert text.count('aria-label="Trace of ') == len(traced)
 
 
 def test_no_sentence_can_break_the_page(
@@ -170,7 +163,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert "1 of 64 units switches planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
-    undrawn = {"drop-one", "control", "accuracy-kl", "learning"}
+    undrawn = {"drop-one", "control", "learning"}
     assert {p.stem for p in (copy / "figures").iterdir()} == FIGURES - undrawn
     assert "All runs" not in text and "without it” is" not in text and "attention head has" not in text
 
@@ -218,38 +211,6 @@ def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder: RunFolder) -
         and re.search(r"It is set to [+−]\d.* for singular", first)
     )
     assert "This model does not know most of the words of the bundled text." in first
-
-
-def test_other_interventions_with_the_same_unit_are_named(folder: RunFolder, tmp_path: Path) -> None:
-    here = RunFolder.open(copy_of(folder, tmp_path / "here"))
-    profiles, summary = here.unit_profiles(), here.summary()
-    assert profiles is not None
-    unit = replace(profiles, profiles=profiles.profiles[:1])
-
-    def beside() -> set[str]:
-        rows = unit_pages(here, summary, unit, None)[0]["elsewhere"].rows
-        return {row[0].partition(",")[0] for row in rows if "run 0" in row[0]}
-
-    assert beside() == set()
-    there = copy_of(folder, tmp_path / "there")
-    (tmp_path / "damaged" / "interventions" / "0").mkdir(parents=True)
-    (tmp_path / "damaged" / "run.json").write_text("{}")
-    (tmp_path / "damaged" / "interventions" / "0" / "card.json").write_text("{")
-    assert beside() == {"there"}
-    array = np.eye(64, dtype=np.float32)
-    arrays = {"encoder": array, "decoder": array, "bias": array[0]}
-    card = BasisCard(kind="pca", coordinates=64, fingerprint="fitted there")
-    cards = list(there.glob("interventions/*/card.json"))
-    for path in cards:
-        found = Intervention.load(path.parent)
-        dataclasses.replace(found, bases={"hidden.0": StoredBasis(card, arrays)}).save(path.parent)
-    assert beside() == set(), "a unit of another basis of the site"
-    for path in cards:
-        changed(path, bases={})
-    assert beside() == {"there"}
-    for path in cards:
-        changed(path, model_fingerprint="another")
-    assert beside() == set()
 
 
 def test_columns_say_what_is_there_and_no_more(folder: RunFolder) -> None:

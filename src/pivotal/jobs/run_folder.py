@@ -49,18 +49,7 @@ UNITS = "units.json"
 ABLATION = "ablation.json"
 """Single-unit ablation of the found units, if a study asked for it."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
-FIGURE_NAMES = (
-    "by-construction",
-    "values",
-    "drop-one",
-    "control",
-    "accuracy-kl",
-    "learning",
-    "stages",
-    "cost",
-    "natural",
-    "dose",
-)
+FIGURE_NAMES = ("by-construction", "values", "drop-one", "control", "learning", "dose")
 """The figures that the report draws."""
 
 

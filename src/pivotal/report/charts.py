@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pivotal.report.drawing import ABOVE, BELOW, CHOSEN, KL_SCALE, KL_TICKS, OTHERS, WIDTH, Spec
+from pivotal.report.drawing import ABOVE, BELOW, CHOSEN, OTHERS, WIDTH, Spec
 from pivotal.report.tables import Table
 
 Row = dict[str, Any]
@@ -15,6 +15,7 @@ INK, ZERO = "#1d2329", "#f4f4f4"
 """The text in a heat map, and a cell of zero."""
 SHARES = {"domain": [0, 1]}
 
+_KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 _OWN_COLOUR: Channel = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
 _POINTED = ("point", "bar", "tick", "rule")
 """The marks that show the text of their field `hover` when the pointer rests on them."""
@@ -27,13 +28,14 @@ def quantity(
     return {"field": field, "type": "quantitative", "title": title, "scale": dict(scale or {}), "axis": axis}
 
 
-def kl_axis(field: str, title: str, most: float) -> Channel:
-    """A channel of KL whose labels are far enough apart to be read."""
-    ticks = [tick for tick in KL_TICKS if tick <= most] or KL_TICKS[:2]
+def kl_axis(field: str, most: float) -> Channel:
+    """A channel of KL whose labels are far enough apart to be read. KL ranges from almost zero to several nats; a
+    symmetric logarithm shows both ends."""
+    scale = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
+    ticks = [tick for tick in _KL_TICKS if tick <= most] or _KL_TICKS[:2]
     # d3 rounds the labels of a symmetric logarithm to one decimal, so they are written here.
-    return quantity(
-        field, title, KL_SCALE, values=ticks[:: 1 + len(ticks) // 8], labelExpr="'' + datum.value"
-    )
+    axis = {"values": ticks[:: 1 + len(ticks) // 8], "labelExpr": "'' + datum.value", "labelOverlap": True}
+    return quantity(field, "KL", scale, **axis)
 
 
 def described(rows: Sequence[Row], data: Table) -> list[Row]:
@@ -63,60 +65,54 @@ def dots(
     x: Channel,
     *,
     intervals: Sequence[Row] = (),
+    means: Sequence[Row] = (),
     legend: Mapping[str, str] | None = None,
-    legend_title: str | None = None,
-    kind: str = "point",
-    step: int = 24,
     thickness: int = 4,
+    width: int = WIDTH - 130,
+    named: bool = True,
 ) -> Spec:
-    """A line for each name, with a mark at each of its values, over a bar from `low` to `high` of each interval.
+    """A line for each name, with a dot at each of its values, over a bar from `low` to `high` of each interval, and a
+    tick at each of `means`.
 
     A row has a name, a value, a colour and perhaps an opacity. `legend` gives the colours of labels: rows then have a
     label, and each label also has a shape.
     """
-    names = list(dict.fromkeys(row["name"] for row in (*intervals, *rows)))
+    names = list(dict.fromkeys(row["name"] for row in (*intervals, *rows, *means)))
     y: Channel = {"field": "name", "type": "nominal", "sort": names, "title": None}
+    if not named:
+        y["axis"] = None
     encoding: dict[str, Channel] = {"color": _OWN_COLOUR}
     if legend is not None:
-        by_label = {"field": "label", "type": "nominal", "title": legend_title}
+        by_label = {"field": "label", "type": "nominal", "title": None}
         scale = {"domain": list(legend)}  # the same for both, otherwise there would be two legends
         encoding["color"] = {**by_label, "scale": {**scale, "range": list(legend.values())}}
         encoding["shape"] = {**by_label, "scale": scale}
-    look: dict[str, Any] = {"filled": True, "size": 75, "opacity": 1}
-    if kind == "tick":
-        look = {"thickness": 3, "size": 22}
     if rows and "opacity" in rows[0]:
         encoding["opacity"] = {"field": "opacity", "type": "quantitative", "scale": None, "legend": None}
-    layers = [marks(rows, kind, look, x=x, y=y, **encoding)]
-    if intervals:
-        low = {**x, "field": "low"}
-        look = {"height": thickness, "opacity": 0.4}
-        layers.insert(0, marks(intervals, "bar", look, x=low, x2={"field": "high"}, y=y, color=_OWN_COLOUR))
+    low, look = {**x, "field": "low"}, {"height": thickness, "opacity": 0.4}
+    layers = [
+        marks(intervals, "bar", look, x=low, x2={"field": "high"}, y=y, color=_OWN_COLOUR),
+        marks(rows, "point", {"filled": True, "size": 75, "opacity": 1}, x=x, y=y, **encoding),
+        marks(means, "tick", {"thickness": 3, "size": 14}, x=x, y=y, color=_OWN_COLOUR),
+    ]
     resolve = {"scale": {"color": "independent", "shape": "independent"}}  # one legend, of the dots
-    return {"layer": layers, "resolve": resolve, "width": WIDTH - 130, "height": step * len(names)}
+    layers = [layer for layer in layers if layer["data"]["values"]]
+    return {"layer": layers, "resolve": resolve, "width": width, "height": 24 * len(names)}
 
 
-def bars(rows: Sequence[Row], x: Channel, *, bound: float | None = None, step: int = 24) -> Spec:
-    """A bar for each name, its length beside it as text. A bar to the left of zero has its text beside zero. `bound` is
-    drawn as a line."""
+def bars(rows: Sequence[Row], x: Channel) -> Spec:
+    """A bar for each name, its length beside it as text. A bar to the left of zero has its text beside zero."""
     y: Channel = {"field": "name", "type": "nominal", "sort": [row["name"] for row in rows], "title": None}
     ends = [{**row, "end": max(0.0, row["value"])} for row in rows]
     look = {"align": "left", "dx": 5, "color": "currentColor", "fontSize": 13}
-    text: Channel = {"field": "text", "type": "nominal"}
     layers = [
         marks(rows, "bar", {"height": 15}, x=x, y=y, color=_OWN_COLOUR),
-        marks(ends, "text", look, x={**x, "field": "end"}, y=y, text=text),
+        marks(ends, "text", look, x={**x, "field": "end"}, y=y, text={"field": "text", "type": "nominal"}),
     ]
-    if bound is not None:
-        dashes = {"color": "currentColor", "strokeDash": [4, 3], "strokeWidth": 2}
-        line = {"value": bound, "hover": f"The bound: {bound:g}"}
-        layers.append(marks([line], "rule", dashes, x={**x, "field": "value"}))
-    return {"layer": layers, "width": WIDTH - 160, "height": step * len(rows)}
+    return {"layer": layers, "width": WIDTH - 160, "height": 24 * len(rows)}
 
 
-def lines(
-    rows: Sequence[Row], x: Channel, panels: Sequence[Channel], *, chosen: str = "", height: int = 110
-) -> Spec:
+def lines(rows: Sequence[Row], x: Channel, panels: Sequence[Channel], *, chosen: str = "") -> Spec:
     """A panel for each quantity, one below the other, with a line for each run. The line of the chosen run stands out.
 
     A row has a run, the field of `x` and those of the panels, which may be None. Rows with a text `hover` have dots.
@@ -136,20 +132,8 @@ def lines(
             if part and "hover" in part[0]:
                 dot = {"filled": True, "size": 40, "color": look["color"], "opacity": look["opacity"]}
                 layers.append(marks(part, "point", dot, x=below, y=y, detail=detail))
-        drawn.append({"layer": layers, "width": WIDTH - 120, "height": height})
+        drawn.append({"layer": layers, "width": WIDTH - 120, "height": 110})
     return {"vconcat": drawn, "spacing": 8}
-
-
-def scatter(
-    rows: Sequence[Row], x: Channel, y: Channel, *, names: Sequence[Row] = (), height: int = 220
-) -> Spec:
-    """A dot for each row, in its own colour, and a text beside each of `names`."""
-    look = {"filled": True, "size": 90, "opacity": 0.85}
-    layers = [marks(rows, "point", look, x=x, y=y, color=_OWN_COLOUR)]
-    if names:
-        text = {"dx": 9, "align": "left", "color": "currentColor"}
-        layers.append(marks(names, "text", text, x=x, y=y, text={"field": "name", "type": "nominal"}))
-    return {"layer": layers, "width": WIDTH - 130, "height": height}
 
 
 def heat_map(

@@ -29,14 +29,10 @@ COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7
 # On the page of a run, a colour has one meaning.
 BY_LABEL = COLOURS[:2]
 """The two labels, which are also the directions."""
-CHOSEN, OTHERS, REAL = COLOURS[2], COLOURS[6], COLOURS[4]
-"""The run that the page is about; other runs and random sets; a real change of the cue."""
+CHOSEN, OTHERS = COLOURS[2], COLOURS[6]
+"""The run that the page is about; other runs, random sets and natural ranges."""
 ABOVE, BELOW = COLOURS[3], COLOURS[7]
 """Activations above and below zero."""
-
-# KL ranges from almost zero to several nats; a symmetric logarithm shows both ends.
-KL_SCALE = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
-KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
 # Labels are measured here but drawn by the browser, whose fonts may be wider. This is why there is padding.
 _FONT = "Helvetica, Arial, sans-serif"

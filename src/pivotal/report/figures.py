@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from math import floor, isnan
 
-from pivotal.records.evidence import Dose, Evidence, Natural, Share
+from pivotal.records.evidence import Dose, Share
 from pivotal.records.run import Progress
 from pivotal.records.summary import RunScores, Summary
 from pivotal.records.unit_profiles import UnitProfile
 from pivotal.report import charts
 from pivotal.report.charts import SHARES, Channel, Row, described, marks, quantity
-from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, REAL, WIDTH, Figure, Spec, draw
+from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, WIDTH, Figure, Spec, draw
 from pivotal.report.tables import (
     ByKind,
     activation,
+    control_sentence,
     counted,
     interval,
     number,
     percent,
     points,
-    shown_stage,
     signed,
-    stages_table,
     table,
 )
 
@@ -32,36 +30,28 @@ UnitValues = Mapping[str, Mapping[str, float | None]]
 
 MOST_UNITS = 20
 """The most units that a chart shows. The table below the chart has all units."""
-_NAMED = 10
-"""With more runs than this, the labels of the runs would overlap and are not drawn."""
 _COUNTS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
-_CURVES: dict[str, tuple[str, Channel]] = {
+_CURVES: dict[str, Channel] = {
     # The mask starts with all units and ends with a few; a symmetric logarithm shows both.
-    "loss": ("loss", quantity("loss", "loss", {"type": "symlog"}, tickCount=4)),
-    "units": ("expected units", quantity("units", "expected units", {"type": "symlog"}, values=_COUNTS)),
-    "multiplier": ("the multiplier", quantity("multiplier", "multiplier", tickCount=4)),
-    "accuracy": ("flipped preferences", quantity("accuracy", "flipped (relaxed)", format="%", tickCount=4)),
+    "loss": quantity("loss", "loss", {"type": "symlog"}, tickCount=4),
+    "units": quantity("units", "expected units", {"type": "symlog"}, values=_COUNTS),
+    "multiplier": quantity("multiplier", "multiplier", tickCount=4),
+    "accuracy": quantity("accuracy", "flipped (relaxed)", format="%", tickCount=4),
 }
-"""The series that are drawn over the updates, from top to bottom: in words, and their axes. Not every search has a
-multiplier."""
+"""The series that are drawn over the updates, from top to bottom. Not every search has a multiplier."""
 
 
 def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
     """All figures for which there is data."""
-    evidence = summary.evidence
+    dose = None if summary.evidence is None else summary.evidence.dose
     made = [
         by_construction(summary),
         values(summary),
         drop_one(summary),
         control(summary),
-        accuracy_and_kl(summary),
         learning_curves(history, summary.best),
-        stages(summary),
+        None if dose is None else dose_response(dose),
     ]
-    if evidence is not None:
-        made.append(cost(summary, evidence))
-        made.append(None if evidence.natural is None else natural(evidence.natural))
-        made.append(None if evidence.dose is None else dose_response(evidence.dose))
     return [figure for figure in made if figure is not None]
 
 
@@ -96,7 +86,7 @@ def shares_chart(scores: ByKind, labels: Sequence[str] = ()) -> Spec:
     ]  # fmt: skip
     least = floor(10 * min(0.5, *(row["low"] for row in rows))) / 10
     x = quantity("value", "preferences flipped", {"domain": [least, 1]}, format="%")
-    return charts.dots(rows, x, intervals=rows, step=22)
+    return charts.dots(rows, x, intervals=rows)
 
 
 def _shares(scores: ByKind) -> dict[str, Share]:
@@ -117,10 +107,8 @@ def drop_one(summary: Summary) -> Figure | None:
     ]
     shown = sorted(described(rows, data), key=lambda row: -float(row["value"]))[:MOST_UNITS]
     most = shown[0]["name"]
-    left = (
-        f" The chart shows the {len(shown)} of {len(rows):,} units that matter most."
-        if len(shown) < len(rows)
-        else ""
+    left = f" The chart shows the {MOST_UNITS} of {len(rows):,} units that matter most." * (
+        len(shown) < len(rows)
     )
     x = quantity("value", "flipped preferences lost without the unit (points)")
     return Figure(
@@ -134,70 +122,44 @@ def drop_one(summary: Summary) -> Figure | None:
 
 
 def control(summary: Summary) -> Figure | None:
-    controls, best = summary.controls, summary.best_run
-    if not controls.sets:
+    if not summary.controls.sets:
         return None
-    shares = [("found", CHOSEN, best.flip_accuracy)]
-    shares += [("random", OTHERS, share) for share in controls.flip_accuracy]
+    found = [("found", CHOSEN, summary.best_run.flip_accuracy)]
+    shares = found + [("random", OTHERS, share) for share in summary.controls.flip_accuracy]
     data = table("", ("set", "flipped"), [(name, percent(share)) for name, _, share in shares])
     rows = [{"name": name, "value": share, "colour": colour} for name, colour, share in shares]
     x = quantity("value", "preferences flipped", SHARES, format="%")
-    return Figure(
-        "control",
-        "Found units and random units",
-        f"{counted(controls.sets, 'random set')} of the same size: {percent(controls.mean)} flipped on average and "
-        f"{percent(controls.best)} at best; with the found units {percent(best.flip_accuracy)}.",
-        draw(charts.dots(described(rows, data), x, kind="tick", step=34)),
-        data,
-    )
-
-
-def accuracy_and_kl(summary: Summary) -> Figure | None:
-    runs = summary.runs
-    if len(runs) < 2:
-        return None
-    cells = [
-        (str(r), str(run.units), percent(run.flip_accuracy), number(run.kl)) for r, run in enumerate(runs)
-    ]
-    data = table("", ("run", "units", "flipped", "KL"), cells)
-    colours = [CHOSEN if r == summary.best else OTHERS for r in range(len(runs))]
-    rows: list[Row] = [
-        {"name": str(r), "kl": run.kl, "flipped": run.flip_accuracy, "colour": colours[r]}
-        for r, run in enumerate(runs)
-    ]
-    # Runs that found the same units are in one place, and their numbers would cover each other.
-    places: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        places[percent(row["flipped"]), number(row["kl"])].append(row)
-    names = [{**same[0], "name": ", ".join(row["name"] for row in same)} for same in places.values()]
-    x = quantity("kl", "KL to the untouched model", {"zero": True}, tickCount=6)
-    y = quantity("flipped", "preferences flipped", {"zero": False}, format="~%", tickCount=4)
-    return Figure(
-        "accuracy-kl",
-        "Accuracy and KL of the runs",
-        f"{len(runs)} runs, by number; run {summary.best} is the chosen one. "
-        f"The most accurate run flips {percent(max(run.flip_accuracy for run in runs))}; the lowest KL is "
-        f"{number(min(run.kl for run in runs))}.",
-        draw(charts.scatter(described(rows, data), x, y, names=names if len(rows) <= _NAMED else ())),
-        data,
-    )
+    chart = charts.dots((), x, means=described(rows, data))
+    return Figure("control", "Found units and random units", control_sentence(summary), draw(chart), data)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
 def values(summary: Summary) -> Figure:
+    """What the units are set to in each run, over their natural ranges."""
+    best, natural = summary.best_run, summary.evidence and summary.evidence.natural
     runs = [_values_of(run) for run in summary.runs]
-    units = list(runs[summary.best])[:MOST_UNITS]
+    names = dict(zip(best.unit_labels, runs[summary.best], strict=True))
+    ranges = [one for one in natural.ranges if one.unit in names] if natural else []
     faint = " Faint dots are the values of other runs that found the same unit." if len(runs) > 1 else ""
-    cells = [
-        (row["name"], row["label"], str(row["run"]), signed(row["value"])) for row in _value_rows(runs, units)
-    ]
+    bars: list[Row] = [
+        {"name": names[one.unit], "low": one.low, "high": one.high, "colour": OTHERS,
+         "hover": f"{names[one.unit]}, natural range {activation(one.low)} to {activation(one.high)}"}
+        for one in ranges
+    ]  # fmt: skip
+    inside = sum(one.inside for one in ranges)
+    stay = "stays" if inside == 1 else "stay"
+    said = (
+        f" Bars are natural ranges; {inside} of {counted(len(bars), 'unit')} {stay} inside." if bars else ""
+    )
+    rows = _value_rows(runs, list(names.values())[:MOST_UNITS])
+    cells = [(row["name"], row["label"], str(row["run"]), signed(row["value"])) for row in rows]
     return Figure(
         "values",
         "What the units are set to",
-        f"Values of {counted(len(units), 'unit')}: a dot for each direction.{faint}",
-        draw(values_chart(runs, summary.labels, units, summary.best)),
+        f"Values of {counted(len(names), 'unit')}: a dot for each direction.{said}{faint}",
+        draw(values_chart(runs, summary.labels, list(names.values()), summary.best, bars)),
         table("", ("unit", "direction", "run", "value"), cells, text=2),
     )
 
@@ -208,16 +170,21 @@ def _values_of(run: RunScores) -> UnitValues:
 
 
 def values_chart(
-    runs: Sequence[UnitValues], labels: Sequence[str], units: Sequence[str], chosen: int | None = None
+    runs: Sequence[UnitValues],
+    labels: Sequence[str],
+    units: Sequence[str],
+    chosen: int | None = None,
+    ranges: Sequence[Row] = (),
 ) -> Spec:
-    """A dot for each run and direction; `units` gives the order of the rows. If a run is chosen, the dots of others are
-    faint."""
+    """A dot for each run and direction, over the natural ranges; `units` gives the order of the rows. If a run is
+    chosen, the dots of others are faint."""
     rows = [
         {**row, "opacity": 0.75 if chosen is None else 1 if row["run"] == chosen else 0.25}
         for row in _value_rows(runs, units[:MOST_UNITS])
     ]
     x = quantity("value", "value that the unit is set to", {"padding": 10}, tickCount=6)
-    return charts.dots(rows, x, legend=dict(zip(labels, BY_LABEL, strict=True)), legend_title="to flip to")
+    legend = dict(zip(labels, BY_LABEL, strict=True))
+    return charts.dots(rows, x, intervals=ranges[:MOST_UNITS], legend=legend, thickness=12)
 
 
 def _value_rows(runs: Sequence[UnitValues], units: Sequence[str]) -> list[Row]:
@@ -229,39 +196,6 @@ def _value_rows(runs: Sequence[UnitValues], units: Sequence[str]) -> list[Row]:
         for label, value in run.get(unit, {}).items()
         if value is not None
     ]  # fmt: skip
-
-
-def natural(found: Natural) -> Figure | None:
-    """The natural range of each unit, and the values that it is set to."""
-    if not found.ranges:
-        return None
-    directions = list(found.ranges[0].values)
-    cells = [
-        (unit.unit, *map(activation, (unit.low, unit.high, *(unit.values[d] for d in directions))))
-        for unit in found.ranges
-    ]
-    data = table("", ("unit", "1st percentile", "99th percentile", *(f"→ {d}" for d in directions)), cells)
-    bars = [
-        {"name": unit.unit, "low": unit.low, "high": unit.high, "colour": OTHERS} for unit in found.ranges
-    ]
-    bars = described(bars, data)[:MOST_UNITS]
-    dots = [
-        {"name": unit.unit, "label": f"→ {label}", "value": value, "hover": bar["hover"]}
-        for unit, bar in zip(found.ranges, bars, strict=False)
-        for label, value in unit.values.items()
-        if value is not None
-    ]
-    inside = sum(unit.inside for unit in found.ranges)
-    x = quantity("value", "activation", {"padding": 10}, tickCount=6)
-    legend = {f"→ {direction}": colour for direction, colour in zip(directions, BY_LABEL, strict=False)}
-    return Figure(
-        "natural",
-        "Natural ranges",
-        f"The natural range of each unit as a bar, and the values that it is set to as dots. {inside} of "
-        f"{counted(len(found.ranges), 'unit')} {'stays' if inside == 1 else 'stay'} inside.",
-        draw(charts.dots(dots, x, intervals=bars, legend=legend, step=26, thickness=12)),
-        data,
-    )
 
 
 def histogram(profile: UnitProfile, name: str) -> Figure:
@@ -329,7 +263,7 @@ def dose_response(dose: Dose) -> Figure:
     data = table("", ("dose", "flipped", "KL"), [(f"{d:g}", percent(f), number(k)) for d, f, k in measured])
     rows = described([{"run": "", "dose": d, "flipped": f, "kl": k} for d, f, k in measured], data)
     flips = quantity("flipped", "flipped", SHARES, format="%", tickCount=4)
-    panels = [flips, charts.kl_axis("kl", "KL", max(dose.kl))]
+    panels = [flips, charts.kl_axis("kl", max(dose.kl))]
     return Figure(
         "dose",
         "Dose and response",
@@ -337,37 +271,7 @@ def dose_response(dose: Dose) -> Figure:
         "KL is estimated from a sample of positions here, so at dose 1 it can differ from the KL of the run. "
         f"{half} From dose 0 to 1, {percent(dose.monotone)} of the pairs move towards the target at every step; "
         f"{percent(dose.wrong_way)} end up farther from it.",
-        draw(charts.lines(rows, quantity("dose", "dose", tickCount=5), panels, height=130)),
-        data,
-    )
-
-
-def cost(summary: Summary, evidence: Evidence) -> Figure | None:
-    """The KL of the intervention beside that of a real change of the cue."""
-    natural, swap = evidence.natural, evidence.swap
-    if swap is None:
-        return None
-    costs = [("these units", summary.kl, CHOSEN, summary.flip_accuracy)]
-    if natural is not None and summary.values != "natural":
-        costs.append(("values in the natural range", natural.kl, CHOSEN, natural.flipped.value))
-    costs.append(("a real change of the cue", swap.kl, REAL, swap.flipped.value))
-    data = table(
-        "", ("", "KL", "flipped"), [(name, number(kl), percent(share)) for name, kl, _, share in costs]
-    )
-    rows = [
-        {"name": name, "value": kl, "colour": colour, "text": number(kl)} for name, kl, colour, _ in costs
-    ]
-    ratio = (
-        f" The units cost {summary.kl / swap.kl:.2f} times as much as a real change of the cue."
-        if swap.kl
-        else ""
-    )
-    x = quantity("value", "KL to the untouched model (nats)")
-    return Figure(
-        "cost",
-        "The cost, on the scale of a real change",
-        f"KL to the untouched model: {'; '.join(f'{name} {number(kl)}' for name, kl, _, _ in costs)}.{ratio}",
-        draw(charts.bars(described(rows, data), x, bound=summary.max_kl, step=30)),
+        draw(charts.lines(rows, quantity("dose", "dose", tickCount=5), panels)),
         data,
     )
 
@@ -375,35 +279,32 @@ def cost(summary: Summary, evidence: Evidence) -> Figure | None:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-def learning_curves(history: Sequence[Progress], chosen: int = 0, most: int = 60) -> Figure | None:
-    """Loss, units, multiplier and flips over the updates; the line of the chosen run stands out. The table has all runs
-    at some of the updates, about `most` lines."""
+def learning_curves(history: Sequence[Progress], chosen: int = 0) -> Figure | None:
+    """Loss, units, multiplier and flips over the updates; the line of the chosen run stands out, and the table has its
+    numbers."""
     rows = curve_rows(history)
     if not rows:
         return None
-    drawn = [key for key in _CURVES if any(row[key] is not None for row in rows)]
-    *first, last = (_CURVES[key][0] for key in drawn)
-    listed = f"{', '.join(first)} and {last}" if first else last
-    runs, updates = len({row["run"] for row in rows}), sorted({row["update"] for row in rows})
+    panels = {key: axis for key, axis in _CURVES.items() if any(row[key] is not None for row in rows)}
+    runs = len({row["run"] for row in rows})
     several = f", a line for each of {runs} runs; run {chosen} stands out" if runs > 1 else ""
-    kept = set(updates[:: -max(1, round(len(updates) * runs / most))])
     cells = [
-        (row["run"], str(row["update"]), number(row["loss"]), number(row["units"], 1), number(row["multiplier"]),
+        (str(row["update"]), number(row["loss"]), number(row["units"], 1), number(row["multiplier"]),
          percent(row["accuracy"]))
         for row in rows
-        if row["update"] in kept
+        if row["run"] == str(chosen)
     ]  # fmt: skip
-    panels = [_CURVES[key][1] for key in drawn]
     return Figure(
         "learning",
         "Learning curves",
-        f"{listed[0].upper()}{listed[1:]} of the relaxed mask on training pairs over {updates[-1]} updates{several}.",
-        draw(charts.lines(rows, quantity("update", "update"), panels, chosen=str(chosen), height=100)),
-        table("", ("run", "update", "loss", "expected units", "multiplier", "flipped"), cells),
+        f"The relaxed mask on training pairs over {rows[-1]['update']} updates{several}. From top to bottom: "
+        f"{', '.join(axis['title'] for axis in panels.values())}.",
+        draw(charts.lines(rows, quantity("update", "update"), list(panels.values()), chosen=str(chosen))),
+        table("", ("update", "loss", "expected units", "multiplier", "flipped"), cells),
     )
 
 
-def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
+def curve_rows(history: Sequence[Progress], most: int = 150) -> list[Row]:
     """A row per update and run. A long history is thinned out, but its last update is kept."""
     rows: list[Row] = []
     learning = [row for row in history if row.phase == "learn"]
@@ -419,32 +320,3 @@ def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
 def _at(column: Sequence[float], run: int) -> float | None:
     """The number of a run; None if there is none or it is NaN."""
     return column[run] if run < len(column) and not isnan(column[run]) else None
-
-
-def stages(summary: Summary) -> Figure | None:
-    """Flips and units on training pairs, from the relaxed mask to the final units."""
-    rows: list[Row] = [
-        {"run": str(r), "stage": name, "accuracy": stage.get("accuracy"), "units": stage.get("units"),
-         "hover": f"Run {r}, {name}: {shown_stage(stage)}"}
-        for r, run in enumerate(summary.runs)
-        for name, stage in run.stages.items()
-    ]  # fmt: skip
-    names = list(dict.fromkeys(row["stage"] for row in rows))
-    if len(names) < 2:
-        return None
-    best = summary.best_run.stages
-    listed = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
-    several = len(summary.runs) > 1
-    lines = f", a line for each run. Run {summary.best}, which stands out" if several else ". The run"
-    x = {"field": "stage", "type": "ordinal", "sort": names, "title": None, "axis": {"labelAngle": 0}}
-    panels = [
-        quantity("accuracy", "flipped", {"zero": False}, format="~%", tickCount=4),
-        quantity("units", "units", {"zero": False}, tickCount=4),
-    ]
-    return Figure(
-        "stages",
-        "From the relaxed mask to the final units",
-        f"Flipped preferences and units on training pairs{lines}: {listed}.",
-        draw(charts.lines(rows, x, panels, chosen=str(summary.best))),
-        stages_table(summary),
-    )

@@ -5,32 +5,25 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
+from pivotal.jobs.run_folder import REPORT, RunFolder
 from pivotal.questions.minimal_pair import shown
-from pivotal.records.intervention import CARD, Intervention
 from pivotal.records.summary import Summary
 from pivotal.records.traces import PairOutcome, Trace, Traces
-from pivotal.records.unit_profiles import UnitProfile, UnitProfiles, Written
+from pivotal.records.unit_profiles import UnitProfile, Written
 from pivotal.report import certified, evidence, tables
-from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, REAL, Figure, write_figures
+from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, Figure, write_figures
 from pivotal.report.figures import figures, histogram
 from pivotal.report.next_steps import next_steps
 from pivotal.report.tables import Table, activation, counted, percent, signed
 from pivotal.report.templates import page
-from pivotal.report.trace import Block, blocks, steps_of, unit_cells
+from pivotal.report.trace import blocks, steps_of
 
-_MOST_BESIDE = 200
-"""The most interventions of run folders beside this one that are searched for the same units."""
 _SETTINGS = ("model", "model_fingerprint", "phenomenon", "data_fingerprint", "split")
-_EXAMPLES = 3
-"""The sentences of each direction along which a unit is shown."""
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -47,48 +40,28 @@ def write_report(folder: RunFolder) -> Path:
 
 def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
-    certificate, where = folder.certificate(), folder.path.as_posix()
-    verdict, measured = summary.verdict, summary.evidence
+    where = folder.path.as_posix()
     return page(
         "run.html",
         title=f"{summary.phenomenon} in {summary.model}",
         lead=tables.sentence(summary),
         description=f"{counted(best.units, 'unit')}, {percent(best.flip_accuracy)} flipped",
-        badge="" if verdict is None else f"Verdict: {verdict.word}",
+        badge=f"Verdict: {summary.verdict.word}" if summary.verdict else "",
+        # The template calls the functions of these modules.
+        tables=tables,
+        evidence=evidence,
+        certified=certified,
         summary=summary,
         traces=traces,
-        colours={"labels": BY_LABEL, "chosen": CHOSEN, "others": OTHERS, "real": REAL},
+        colours={"labels": BY_LABEL, "chosen": CHOSEN, "others": OTHERS},
         figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
         next_steps=next_steps(summary),
-        checks=verdict and evidence.checks_table(verdict),
-        signs=evidence.SIGNS,
-        text_cost=evidence.text_sentence(measured.text) if measured and measured.text else "",
-        effects=measured and evidence.effects_table(measured.effects),
-        kept=summary.kept
-        and {
-            "sentences": evidence.kept_sentences(summary.kept),
-            "table": evidence.kept_table(summary.kept, "What had to stay the same"),
-        },
-        units=evidence.chosen_table(summary),
         has_heads=any(label.startswith("head") for label in best.unit_labels),
-        unit_links={p.unit: f"#{unit_anchor(p.unit)}" for p in profiles.profiles} if profiles else {},
         profiles=profiles,
-        unit_pages=unit_pages(folder, summary, profiles, traces) if profiles else [],
-        coverage=[
-            tables.overlap_sentence(summary),
-            tables.unseen_sentence(summary),
-            tables.skipped_sentence(summary.rejected),
-        ],
+        unit_pages=[unit_page(summary, profile) for profile in profiles.profiles] if profiles else [],
         sentences=traces and _sentences(traces, [group for group in best.by_group if group], where),
-        control=tables.control_sentence(summary),
-        certificate=certificate
-        and {
-            "sentences": [certified.verdict(certificate), *certified.sentences(certificate)],
-            "table": certified.units_table(certificate),
-        },
+        certificate=folder.certificate(),
         certify=shlex.join(["pivotal", "certify", where]),
-        runs=tables.runs_table(summary),
-        all_units=tables.units_table(summary),
         snippet=snippet(folder, summary),
         generate=generate_command(folder, summary),
         info=folder.info,
@@ -147,28 +120,17 @@ def unit_anchor(unit: str) -> str:
     return "unit-" + re.sub(r"[^A-Za-z0-9]+", "-", unit)
 
 
-def unit_pages(
-    folder: RunFolder, summary: Summary, profiles: UnitProfiles, traces: Traces | None
-) -> list[dict[str, Any]]:
-    """What is shown of each unit that has a profile."""
-    beside = list(_beside(folder))
-    bases = _bases(folder.intervention(summary.best)) if summary.best < folder.runs_saved() else {}
-    examples = _examples(traces) if traces else []
-    return [
-        {
-            "profile": profile,
-            "anchor": unit_anchor(profile.unit),
-            "values": " and ".join(
-                f"{activation(v)} for {to}" for to, v in profile.values.items() if v is not None
-            ),
-            "drop": tables.drop_of(summary.best_run, profile.unit),
-            "histogram": histogram(profile, unit_anchor(profile.unit)),
-            "written": [_written_table(label, words) for label, words in (profile.written or {}).items()],
-            "along": [_along(trace, profile.unit) for trace in examples if profile.unit in trace.frame.units],
-            "elsewhere": _elsewhere(summary, profile, bases, beside),
-        }
-        for profile in profiles.profiles
-    ]
+def unit_page(summary: Summary, profile: UnitProfile) -> dict[str, Any]:
+    """What is shown of a unit that has a profile."""
+    values = [f"{activation(value)} for {to}" for to, value in profile.values.items() if value is not None]
+    return {
+        "profile": profile,
+        "anchor": unit_anchor(profile.unit),
+        "values": " and ".join(values),
+        "drop": tables.drop_of(summary.best_run, profile.unit),
+        "histogram": histogram(profile, unit_anchor(profile.unit)),
+        "written": [_written_table(label, words) for label, words in (profile.written or {}).items()],
+    }
 
 
 def _written_table(label: str, written: Written) -> Table:
@@ -181,77 +143,6 @@ def _written_table(label: str, written: Written) -> Table:
     asked = ", ".join(f"“{word.word}” {signed(word.logit)}" for word in written.asked)
     note = f"Words asked about: {asked}." if asked else ""
     return Table(f"→ {label}", ("raised", "logit", "lowered", "logit"), tuple(rows), frozenset({1, 3}), note)
-
-
-def _examples(traces: Traces) -> list[Trace]:
-    """Some traces to each label, of different constructions where there are several, the longest first."""
-    examples = []
-    for label in traces.frame.labels:
-        longest = sorted((t for t in traces.traces if t.direction == label), key=lambda t: -len(t.tokens))
-        by_group = {trace.group: trace for trace in reversed(longest)}
-        longest.sort(key=lambda trace: by_group[trace.group] is not trace)
-        examples += longest[:_EXAMPLES]
-    return examples
-
-
-def _along(trace: Trace, unit: str) -> dict[str, Any]:
-    cells = unit_cells(trace, trace.frame.units.index(unit))
-    return {
-        "trace": trace,
-        "steps": steps_of(trace),
-        "block": Block("", ("untouched", "with the edit"), cells, signed=True),
-    }
-
-
-def _elsewhere(
-    summary: Summary,
-    profile: UnitProfile,
-    bases: Mapping[str, str],
-    beside: Sequence[tuple[str, Intervention]],
-) -> Table:
-    """The other interventions that set this unit: the other runs of this folder, and the run folders beside it. In
-    another basis of its site, the same name means another direction."""
-    site = profile.unit.rpartition(":")[0]
-    rows = []
-    for r, run in enumerate(summary.runs):
-        if r != summary.best and profile.unit in run.unit_labels:
-            i = run.unit_labels.index(profile.unit)
-            values = ", ".join(f"→ {label} {activation(run.values[label][i])}" for label in summary.labels)
-            rows.append((f"run {r}", summary.phenomenon, values, str(run.units), percent(run.flip_accuracy)))
-    for where, other in beside:
-        names = [str(unit) for unit in other.units]
-        if profile.unit in names and _bases(other).get(site) == bases.get(site):
-            i = names.index(profile.unit)
-            values = ", ".join(f"→ {label} {activation(row[i])}" for label, row in other.shown_values.items())
-            flipped = other.scores.get("flip_accuracy")
-            share = percent(flipped) if isinstance(flipped, int | float) else "–"
-            rows.append((where, other.phenomenon, values, str(len(other)), share))
-    columns = ("intervention", "phenomenon", "values", "units", "flipped")
-    return Table("", columns, tuple(rows), frozenset({3, 4}))
-
-
-def _bases(intervention: Intervention) -> dict[str, str]:
-    """The fingerprints of the bases of an intervention, by site."""
-    return {site: basis.card.fingerprint for site, basis in intervention.bases.items()}
-
-
-def _beside(folder: RunFolder) -> Iterator[tuple[str, Intervention]]:
-    """The interventions of the same model in the run folders beside this one. Folders that cannot be read are left
-    out: they are not part of this run."""
-    fingerprint = folder.settings.get("model_fingerprint")
-    try:
-        here = folder.path.resolve()
-        others = sorted(path.parent for path in here.parent.glob(f"*/{RUN}") if path.parent != here)
-    except OSError:
-        return
-    cards = (card for other in others for card in sorted(other.glob(f"{INTERVENTIONS}/*/{CARD}")))
-    for card in islice(cards, _MOST_BESIDE):
-        try:
-            found = Intervention.load(card.parent)
-        except (PivotalError, OSError):
-            continue
-        if found.model_fingerprint == fingerprint:
-            yield f"{card.parents[2].name}, run {card.parent.name}", found
 
 
 # -- apply and reproduce ----------------------------------------------------------------------------------------------
