@@ -142,7 +142,8 @@ def disk(path: Path) -> Iterator[None]:
     except OSError as error:
         raise PivotalError(
             f"Cannot write {error.filename or path}: {error.strerror or error}. "
-            "Free some space, change the permissions, or name another folder with --out. Saved files are kept."
+            "Free some space, change the permissions, or name another folder (--out; for models, the variable "
+            "PIVOTAL_HOME). Saved files are kept."
         ) from None
 
 

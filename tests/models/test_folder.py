@@ -216,7 +216,6 @@ def test_a_gguf_file_at_home_is_a_local_model(home: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(transformers, "load", load)
     monkeypatch.setattr(transformers, "converted", lambda path: path)
-    monkeypatch.setattr(transformers, "converted_tokenizer", lambda path: None)
     assert load_model("small", device="cpu").name == "planted" and opened == [("small", home / "small.gguf")]
     assert "small" in dict(list_models()) and ".half" not in dict(list_models())
     save(home / "small")

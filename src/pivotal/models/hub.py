@@ -1,4 +1,4 @@
-"""Recurrent models in a Hugging Face repository: `hf:ORG/NAME`, or `ORG/NAME` if there is no such folder."""
+"""Download a Hugging Face repository: `hf:ORG/NAME`, or `ORG/NAME` if there is no such folder."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import ClassVar
-
-import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.recurrent.folder import FILES, holds_a_model, load_folder
 
 _REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
 _DOWNLOADS: ContextVar[bool] = ContextVar("downloads", default=True)
@@ -27,25 +22,6 @@ def downloads(allowed: bool) -> Iterator[None]:
         yield
     finally:
         _DOWNLOADS.reset(before)
-
-
-class HubSource(ModelSource):
-    """Downloads config.json first. If its format is different, another source may know the model."""
-
-    name: ClassVar[str] = "hub"
-    summary: ClassVar[str] = "recurrent models in a Hugging Face repository: hf:ORG/NAME"
-
-    def listed(self) -> list[tuple[str, str]]:
-        return []
-
-    def open(
-        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
-    ) -> LanguageModel | None:
-        folder = None if spec.endswith(".gguf") else fetch(spec, ["config.json"])
-        if folder is None or not holds_a_model(folder):
-            return None
-        fetch(spec, FILES)
-        return load_folder(folder, device=device, dtype=dtype, priming=priming, name=spec.removeprefix("hf:"))
 
 
 def fetch(spec: str, patterns: Sequence[str]) -> Path | None:

@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face transformers: from the hub, from a folder, or from a GGUF file.
+"""Models on the Hugging Face hub, and causal language models of Transformers in a folder or a GGUF file.
 
 The package `transformers` is an extra (`pip install 'pivotal[hf]'`) and is imported when a model is opened.
 """
@@ -12,27 +12,18 @@ from typing import ClassVar
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch
-from pivotal.models.recurrent.folder import is_of_transformers, local_folder
-from pivotal.models.transformers.gguf import (
-    ELSEWHERE,
-    PACKAGED,
-    converted,
-    converted_tokenizer,
-    digest,
-    joined,
-    local_files,
-    packaged,
-)
+from pivotal.models.recurrent.folder import holds_a_model, is_of_transformers, load_folder, local_folder
+from pivotal.models.transformers.gguf import PACKAGED, converted, digest, joined, local_files, packaged
 from pivotal.models.transformers.loading import load, require, weights_of
 
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 class TransformersSource(ModelSource):
-    """Opens `hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model from a package."""
+    """Opens `hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model from a package. A
+    repository may also hold a recurrent model in our own format."""
 
     name: ClassVar[str] = "transformers"
     summary: ClassVar[str] = (
@@ -49,15 +40,12 @@ class TransformersSource(ModelSource):
         name, gguf = _gguf_file(spec)
         if gguf is not None:
             require()
-            made = converted(gguf)
-            return load(name, made, digest(gguf), device, dtype, priming, converted_tokenizer(made))
+            return load(name, converted(gguf), digest(gguf), device, dtype, priming)
         folder, name = local_folder(spec)
-        if folder is None and spec in ELSEWHERE:
-            raise PivotalError(
-                f"{spec} is not on this machine. {ELSEWHERE[spec]}, as {models_home() / spec}.gguf."
-            )
         if folder is None:
             folder, name = fetch(spec, _FILES), spec.removeprefix("hf:")
+            if folder is not None and holds_a_model(folder):
+                return load_folder(folder, device=device, dtype=dtype, priming=priming, name=name)
         if folder is None or not is_of_transformers(folder):
             return None
         if not any(folder.glob("*.safetensors")):
