@@ -130,7 +130,6 @@ def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp
 
 def test_what_push_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:
     pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
-    pivotal("push", saved, "me/units", "--out", tmp_path / "out").refused("--dry-run")
 
 
 def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:

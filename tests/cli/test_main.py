@@ -117,7 +117,7 @@ def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2() -> None:
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("There is no folder no-such-folder.")
+    assert done.stderr.startswith("no-such-folder is neither a run folder")
     assert done.stderr.count("\n") == 1
 
 

@@ -6,16 +6,12 @@ import json
 import shutil
 import webbrowser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
 from tests.report.study_rows import runs
 
-from pivotal.cli.run_argument import Saved
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.recipe import read_recipe
-from pivotal.records import serial
 from pivotal.records.serial import encode
 from pivotal.records.study import StudyRecord
 
@@ -138,20 +134,6 @@ def test_without_a_browser_the_file_is_named(
     assert done.code == 2 and f"Open this file in one: {run_folder / 'report.html'}" in done.err
 
 
-@pytest.mark.slow
-def test_the_pages_of_units_are_computed_again_from_a_text(
-    run_folder: Path, copy: Path, tmp_path: Path, pivotal: Run
-) -> None:
-    (copy / "units.json").unlink()
-    (tmp_path / "mine.txt").write_text("The noun0a quite\nThe noun0as near\n")
-    assert pivotal("show", copy, "--sentences", tmp_path / "mine.txt").code == 0
-    page = (copy / "report.html").read_text(encoding="utf-8")
-    assert "The words of mine.txt (6 tokens)" in page and "<mark>noun0as</mark>" in page
-    assert pivotal("show", copy, "--units").code == 0
-    stored = [json.loads((where / "units.json").read_text()) for where in (run_folder, copy)]
-    assert stored[0] == stored[1], "as `find` wrote it"
-
-
 # -- a study --------------------------------------------------------------------------------------------------------
 
 
@@ -181,35 +163,4 @@ def test_options_that_do_not_fit_the_folder(
     pivotal("show", run_folder, "--format", "md").refused("--format is for a study")
     pivotal("show", run_folder, "--site", tmp_path).refused("--site is for a study")
     pivotal("show", study, "--json", "--format", "md").refused("Give only one of them")
-    pivotal("show", run_folder, "--device", "cpu").refused("--model and --device are for --units")
-    pivotal("show", study, "--units").refused("is not a run folder")
     assert browser == []
-
-
-@pytest.mark.parametrize("finished", [False, True])
-@pytest.mark.parametrize("by", ["show", "Saved"])
-def test_what_is_read_is_of_one_run_though_another_takes_its_place(
-    pivotal: Run, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, finished: bool
-) -> None:
-    """The other run takes its place after run.json was read and before summary.json is."""
-    here, read = Path(shutil.copytree(run_folder, tmp_path / "run")), serial.read
-    old = RunFolder.open(here)
-    units, summary = old.intervention(1), serial.replace(old.summary(), best=1)
-
-    def replaced_first(path: Path, *args: Any, **more: Any) -> Any:
-        if path.name == "summary.json" and RunFolder.open(here).settings["seed"] == 0:
-            new = RunFolder.create(here, {**old.settings, "seed": 7})
-            new.save_interventions([units.without(0)] * 2)
-            if finished:
-                new.write_json("summary.json", summary)
-        return read(path, *args, **more)
-
-    monkeypatch.setattr(serial, "read", replaced_first)
-    if by == "show":
-        shown = json.loads(pivotal("show", here, "--json").out)
-        assert shown["settings"]["seed"] == 7 and shown["finished"] is finished
-        assert (shown["summary"] or {"best": None})["best"] == (1 if finished else None)
-    else:
-        saved = Saved.read(str(here))
-        assert saved.folder is not None and saved.folder.settings["seed"] == 7
-        assert saved.intervention.units == units.without(0).units and saved.run == int(finished)

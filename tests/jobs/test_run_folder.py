@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +17,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import RunFolder, read_run
 from pivotal.problem.batch import Work
-from pivotal.records import serial
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
 from pivotal.stopping import Interrupted, Stop
@@ -251,31 +249,25 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, objec
 
 
 def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
-    old = RunFolder.create(tmp_path, {"seed": 1})
-    old.write_text("summary.json", "{}")
+    RunFolder.create(tmp_path, {"seed": 1}).write_text("summary.json", "{}")
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
-    with pytest.raises(PivotalError, match="Another run replaces the one in"):
-        RunFolder.open(tmp_path)
-    for opened_meanwhile in (old, replace(old, mark=None)):
-        with pytest.raises(PivotalError, match="Another run has replaced the one in"):
-            opened_meanwhile.runs_saved()
     RunFolder.check_free(tmp_path, {"seed": 2}, overwrite=False)
-    assert (
-        RunFolder.create(tmp_path, {"seed": 2}).settings == RunFolder.open(tmp_path).settings == {"seed": 2}
-    )
+    made = RunFolder.create(tmp_path, {"seed": 2})
+    assert made.settings == RunFolder.open(tmp_path).settings == {"seed": 2}
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_run_that_goes_while_it_is_opened_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    RunFolder.create(tmp_path, {"seed": 1})
-    read = serial.read
+def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, {"seed": 1}).save_interventions([intervention(0.1)])
+    seen = []
 
-    def too_late(path: Path, *args: Any, **more: Any) -> Any:
-        path.rename(tmp_path / ".run.json")
-        return read(path, *args, **more)
+    def read(folder: RunFolder) -> tuple[int, Intervention]:
+        seen.append(seed := folder.settings["seed"])
+        if seed == 1:
+            RunFolder.create(tmp_path, {"seed": 2}).save_interventions([intervention(0.2)])
+        return seed, folder.intervention(0)
 
-    monkeypatch.setattr(serial, "read", too_late)
-    with pytest.raises(PivotalError, match="Another run replaces the one in"):
-        RunFolder.open(tmp_path)
+    assert read_run(tmp_path, read) == (2, intervention(0.2)) and seen == [1, 2]
+    (tmp_path / "run.json").rename(tmp_path / ".run.json")
+    with pytest.raises(PivotalError, match="Another run is replacing the one in"):
+        read_run(tmp_path, read)

@@ -16,7 +16,6 @@ from pivotal.questions.question import Question
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.evidence.evaluation import Evaluation
-    from pivotal.models import LanguageModel
     from pivotal.questions.pairs import PairSet
     from pivotal.records.evidence import Transfer
 
@@ -72,16 +71,16 @@ def evaluate(
     """
     from pivotal.cli.run_argument import Saved
 
-    every = {name: chosen.pop(name) for name in _READING}
-    reading = {name: value for name, value in every.items() if not shared_options.is_default(ctx, name)}
+    read = {name: chosen.pop(name) for name in _READING}
+    reading = {name: value for name, value in read.items() if not shared_options.is_default(ctx, name)}
     check_options(other, part, labels, panel, sentences, reading)
     saved = Saved.read(**chosen)
     if panel:
         _score_panel(saved, sentences, json)
-    elif other is not None and not _is_own(saved, other):
-        _score_other(saved, other, part, labels, reading, json)
+    elif other is not None:
+        _score_other(saved, other, labels, reading, json)
     else:
-        _score_own(saved, part, labels, reading, json)
+        _score_own(saved, part, json)
 
 
 def check_options(
@@ -93,78 +92,48 @@ def check_options(
     reading: Mapping[str, Any],
 ) -> None:
     """Raise PivotalError if options contradict each other. `reading` holds those that say how pairs are read."""
-    if other is not None and not other.strip():
-        raise PivotalError(
-            "QUESTION is a phenomenon or a file, but it is empty. Name one, or leave it out to score the run's pairs."
-        )
     if sentences is not None and not panel:
         raise PivotalError(
             f"--sentences is the text of --panel, but --panel was not given. Add --panel to read {sentences}."
         )
-    chosen = {"QUESTION": other, "--part": part, "--labels": labels or None}
-    given = [name for name, value in chosen.items() if value is not None] + list(map(_flag, reading))
+    about_other = [f"--{name.replace('_', '-')}" for name in reading] + ["--labels"] * bool(labels)
+    given = ["QUESTION"] * (other is not None) + ["--part"] * (part is not None) + about_other
     if panel and given:
         raise PivotalError(
             f"--panel asks all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
         )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _is_own(saved: Saved, phenomenon: str) -> bool:
-    """Whether the user has named the run's own question, in any spelling of its files. An intervention without its run
-    has only a name for it, which may be that of another file, so what the user names is read."""
-    from pivotal.questions.phenomena import place_of
-    from pivotal.questions.question import names_of
-
-    there, here = (list(map(place_of, names_of(name))) for name in (saved.question.phenomenon, phenomenon))
-    return saved.folder is not None and there == here
+    if other is None and about_other:
+        raise PivotalError(
+            f"{about_other[0]} is about another question, but no QUESTION was given. The run's own question is read "
+            f"as in the run. Name a QUESTION, or leave {' and '.join(about_other)} out."
+        )
+    if other is not None and part in ("test", "train"):
+        raise PivotalError(
+            f"Only the run's own question has a {part} part, but '{other}' was given. Leave QUESTION or --part out."
+        )
 
 
 # -- the run's own question -----------------------------------------------------------------------------------------
 
-_CURE = "Score on all of them with --part all, or run again."
 
-
-def _score_own(saved: Saved, part: str | None, labels: str, reading: Mapping[str, Any], json: bool) -> None:
+def _score_own(saved: Saved, part: str | None, json: bool) -> None:
     """All scores on the held-out pairs, the training pairs or all pairs of the run's question."""
     from pivotal.problem.prepare import as_read
 
-    if labels:
-        raise PivotalError("--labels is for another question, but none was given.")
-    if saved.folder is None and part in ("test", "train"):
-        raise PivotalError(
-            "An intervention without its run does not know which pairs were held out. "
-            "Give its run folder, or --part all."
-        )
-    if given := [_flag(name) for name, value in reading.items() if value != getattr(saved.question, name)]:
-        cure = f"Leave {' and '.join(given)} out."
-        if saved.folder is None:
-            cure = f"Name the question, too: `pivotal evaluate {saved.path} QUESTION`."
-        raise PivotalError(
-            f"{given[0]} says how another question is read, but the run's own is read as in the run. {cure}"
-        )
-    # Files are read before the model is loaded, which may take long.
-    pairs = saved.load_pairs(f"Name them: `pivotal evaluate {saved.path} QUESTION`.")
-    if saved.folder is None or part == "all":  # possible even if the pairs have changed since the run
-        lm = saved.load_model()
-        chosen, which = as_read(saved.question, lm, pairs), "all"
+    if part == "all" or (part is None and saved.folder is None):
+        # Possible even if the pairs have changed since the run.
+        pairs = saved.load_pairs(f"Name them: `pivotal evaluate {saved.path} QUESTION`.")
+        which, pairs = "all", as_read(saved.question, saved.lm, pairs)
     else:
-        saved.divided(pairs, _CURE)
-        lm = saved.load_model()
-        train, test = saved.divided(pairs, _CURE, lm)
-        chosen, which = (train, "train") if part == "train" else (test, "test")
-    _score(saved, saved.question, lm, chosen, which, json)
+        train, test = saved.divided("Score all pairs with --part all, or run again.")
+        which, pairs = ("train", train) if part == "train" else ("test", test)
+    _score(saved, saved.question, pairs, which, json)
 
 
 # -- another question -----------------------------------------------------------------------------------------------
 
 
-def _score_other(
-    saved: Saved, phenomenon: str, part: str | None, labels: str, reading: Mapping[str, Any], json: bool
-) -> None:
+def _score_other(saved: Saved, phenomenon: str, labels: str, reading: Mapping[str, Any], json: bool) -> None:
     """All scores if one question has the labels of the intervention, or else the accuracy before and after.
 
     The question is read in the case and with the unknown words of the run, unless the user says otherwise.
@@ -173,40 +142,32 @@ def _score_other(
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import parse_labels, relabelled
 
-    if part in ("test", "train"):
-        raise PivotalError(
-            f"The run never split '{phenomenon}' by itself, so it has no {part} part. "
-            "Leave --part out to score all its pairs."
-        )
-    of_its_own_file = {"labels": "", "columns": "", "skip_bad": False}
-    question = replace(
-        saved.question, phenomenon=phenomenon, keep="", **{**of_its_own_file, **reading}
-    ).checked()
+    asked = {"phenomenon": phenomenon, "keep": "", "labels": "", "columns": "", "skip_bad": False}
+    question = replace(saved.question, **{**asked, **reading}).checked()
     parts, mapping = question.load_parts(), parse_labels(labels)
-    lm = saved.load_model(question)
-    trained = _trained_prefixes(saved, lm)
+    trained = _trained_prefixes(saved)
     if len(parts) == 1 and parts[0].pairs is not None:
         mapped = relabelled(parts[0].pairs, saved.intervention.directions, mapping)
         if mapped is not None:
-            _score(saved, question, lm, as_read(question, lm, mapped), "all", json, trained)
+            _score(saved, question, as_read(question, saved.lm, mapped), "all", json, trained)
             return
     saved.note_means("A question with other labels")
-    found = score_transfer(saved.intervention, lm, question, parts, mapping, trained)
+    found = score_transfer(saved.intervention, saved.lm, question, parts, mapping, trained)
     if all(row.effect is None for row in found.rows):
-        raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")
+        raise PivotalError(f"{found.model} cannot score {question.phenomenon}: {found.rows[0].reason}")
     if json:
         terminal.as_json(found)
     else:
         _print_transfer(found)
 
 
-def _trained_prefixes(saved: Saved, lm: LanguageModel) -> frozenset[str] | None:
+def _trained_prefixes(saved: Saved) -> frozenset[str] | None:
     """The prefixes of the run's training pairs, as the model reads them. If they are not known, the user is told."""
     try:
-        train, _ = saved.divided(saved.question.load_pairs(), "", lm)
+        train, _ = saved.divided()
     except PivotalError as error:
         terminal.note(
-            f"pivotal cannot say how many of these pairs share a prefix with the training pairs. {error}".strip()
+            f"pivotal cannot say how many of these pairs share a prefix with the training pairs. {error}"
         )
         return None
     return frozenset(pair.prefix for pair in train)
@@ -250,15 +211,13 @@ def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     from pivotal.records.evidence import Evidence, Panel
     from pivotal.report.evidence import effects_table, text_sentence
 
-    lm = saved.load_model()
     saved.note_means("Another phenomenon or text")
-    sentences = None if text is None else sentences_of(text)
-    name = "the bundled text" if text is None else text
+    sentences: dict[str, Any] = {} if text is None else {"sentences": sentences_of(text), "name": text}
     found = Panel(
-        model=lm.name,
+        model=saved.lm.name,
         phenomenon=saved.intervention.phenomenon,
-        text=text_cost(saved.intervention, lm, sentences, name=name),
-        effects=with_others(Evidence(), saved.intervention, lm, bundled_phenomena()).effects,
+        text=text_cost(saved.intervention, saved.lm, **sentences),
+        effects=with_others(Evidence(), saved.intervention, saved.lm, bundled_phenomena()).effects,
     )
     if json:
         terminal.as_json(found)
@@ -275,7 +234,6 @@ def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
 def _score(
     saved: Saved,
     question: Question,
-    lm: LanguageModel,
     pairs: PairSet,
     which: str,
     json: bool,
@@ -288,11 +246,11 @@ def _score(
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
 
-    problem = problem_of(question, lm, pairs)
+    problem = problem_of(question, saved.lm, pairs)
     # The model was checked when it was loaded.
     scores = score(saved.intervention, problem, seed=question.seed, any_model=True)
     row: dict[str, Any] = {
-        "model": lm.name,
+        "model": saved.lm.name,
         "phenomenon": pairs.name,
         "pairs": {"which": which, "asked": len(problem)},
         "rejected": problem.rejected.record(),

@@ -14,7 +14,6 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
-    from pivotal.models import LanguageModel
     from pivotal.problem.problem import Problem
     from pivotal.records.intervention import Intervention
 
@@ -63,10 +62,9 @@ def export(
             f"{to} needs the pairs of the run, but {saved.path} is an intervention without its run. Give the run "
             "folder."
         )
-    lm = saved.load_model()
-    train, test = problems(saved, lm) if target.needs_pairs else (None, None)
+    train, test = problems(saved) if target.needs_pairs else (None, None)
     portable = Portable.of(
-        lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
+        saved.lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
     )
     record = write(portable, to, folder, overwrite=overwrite)
     if json:
@@ -77,16 +75,14 @@ def export(
         terminal.line(f"Approximate: {sentence}")
 
 
-def problems(saved: Saved, lm: LanguageModel) -> tuple[Problem, Problem]:
+def problems(saved: Saved) -> tuple[Problem, Problem]:
     """Some training pairs and the held-out pairs of the run, at the sites of the intervention."""
     from pivotal.problem.problem import Problem
 
-    train, test = saved.divided(saved.question.load_pairs(), "Run again.", lm)
-    lm = lm.in_bases(saved.intervention.bases)  # the basis of the intervention, not a new fit
-    some = Problem(
-        lm, train[:: max(1, len(train) // _PAIRS)], sites=saved.intervention.sites, steps=saved.question.steps
-    )
-    return some, some.on(test)
+    train, test = saved.divided("Run again.")
+    some = train[:: max(1, len(train) // _PAIRS)]
+    problem = Problem(saved.lm, some, sites=saved.intervention.sites, steps=saved.question.steps)
+    return problem, problem.on(test)
 
 
 _PAIRS = 1000
@@ -122,11 +118,9 @@ def push(
     ] = None,
     private: Annotated[bool, in_output("Create a private repository.", "--private")] = False,
     dry_run: Annotated[
-        bool, in_output("Write the folder, print the card, and upload nothing.", "--dry-run")
+        bool, in_output("Write shared/ORG-NAME, print the card, and upload nothing.", "--dry-run")
     ] = False,
-    out: Annotated[
-        str | None, in_output("With --dry-run: the folder to write. Default: shared/ORG-NAME.")
-    ] = None,
+    out: Annotated[str | None, in_output("The same, to a folder of this name.", metavar="DIR")] = None,
     json: shared_options.Json = False,
     **chosen: Any,
 ) -> None:
@@ -137,18 +131,14 @@ def push(
     from pivotal.files import disk
 
     hub.check_name(repository)
-    if out is not None and not dry_run:
-        raise PivotalError(
-            "--out is the folder of --dry-run, but --dry-run was not given. Add it, or leave --out out."
-        )
     saved = Saved.read(**chosen)
-    folder = Path(out) if out is not None else Path("shared") / repository.replace("/", "-")
+    dry_run, folder = dry_run or out is not None, Path(out or f"shared/{repository.replace('/', '-')}")
     if dry_run:
         check_folder(folder, lambda there: ())
     based = base_model or hub_name(saved.question.model)
     shared = hub.Shared(
         saved.intervention,
-        saved.load_model(),
+        saved.lm,
         repository,
         based,
         license or (hub.licence_of(based) if based else None),

@@ -59,7 +59,7 @@ def generate(
     # A mask for each direction may be empty in one of them.
     set_units = [label for label, active in zip(i.directions, i.active, strict=True) if active.any()]
     saved.note_means("The prompt")
-    lm = saved.load_model()
+    lm = saved.lm
     encode_typed(lm, prompt)
 
     def both(lm: LanguageModel | IntervenedModel) -> Side:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run, reread
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run, read_run
 from pivotal.questions.question import Dtype, Question
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import CARD, Intervention
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
@@ -39,30 +39,30 @@ class Saved:
     """Whether the intervention may be applied to a model other than the one it was found in."""
 
     @staticmethod
-    @reread
     def read(path: str, run: int | None = None, **options: Any) -> Saved:
-        """The run or intervention at a path, with the options of `takes_run`."""
+        """The run or intervention at a path, with the options of `takes_run`. RUN/interventions/0 is run 0 of RUN."""
         given = Path(path)
-        if holds_run(given):
-            folder = RunFolder.open(given)
-            if run is None:
-                run = folder.summary().best if folder.finished else 0
-            return Saved(folder.intervention(run), folder, path, run, **options)
-        if (given / "card.json").is_file():
+        if (given / CARD).is_file():
             if run is not None:
                 raise PivotalError(
                     f"{path} is a single intervention, but --run is for a run folder. Leave --run out."
                 )
-            of, name = _folder_of(given.resolve()), given.resolve().name
-            number = int(name) if of and name.isdigit() else None
-            found = Intervention.load(given) if of is None or number is None else of.intervention(number)
-            return Saved(found, of, path, number, **options)
-        if not given.exists():
-            raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
-        raise PivotalError(
-            f"{path} is neither a run folder (with {RUN}) nor an intervention (with card.json). "
-            "Give the --out folder of `pivotal find`."
-        )
+            inner = given.resolve()
+            home, number = inner.parent.parent, inner.name
+            if inner.parent.name != INTERVENTIONS or not number.isdigit() or not holds_run(home):
+                return Saved(Intervention.load(given), None, path, None, **options)
+            given, run = home, int(number)
+        elif not holds_run(given):
+            raise PivotalError(
+                f"{path} is neither a run folder (with {RUN}) nor an intervention (with {CARD}). "
+                "Give the --out folder of `pivotal find`."
+            )
+
+        def of(folder: RunFolder) -> Saved:
+            number = run if run is not None else folder.summary().best if folder.finished else 0
+            return Saved(folder.intervention(number), folder, path, number, **options)
+
+        return read_run(given, of)
 
     @staticmethod
     @contextmanager
@@ -87,18 +87,18 @@ class Saved:
         chosen: dict[str, Any] = {"model": self.model, "priming": self.priming, "dtype": self.dtype}
         return replace(asked, **{name: value for name, value in chosen.items() if value is not None})
 
-    def divided(
-        self, pairs: PairSet, cure: str, model: LanguageModel | None = None
-    ) -> tuple[PairSet, PairSet]:
-        """The training pairs and the held-out pairs of the run, as the model reads them if it is given."""
+    def divided(self, cure: str = "") -> tuple[PairSet, PairSet]:
+        """The training pairs and the held-out pairs of the run, as the model reads them. The pairs are checked before
+        the model is loaded, which may take long."""
         from pivotal.problem.prepare import as_read
 
         if self.folder is None:
             raise PivotalError(
-                f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
+                f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}".strip()
             )
+        pairs = self.question.load_pairs()
         self.folder.check_pairs(self.question, pairs, cure)
-        return self.question.divide(pairs if model is None else as_read(self.question, model, pairs))
+        return self.question.divide(as_read(self.question, self.lm, pairs))
 
     def load_pairs(self, cure: str) -> PairSet:
         """The pairs of the run's question. PivotalError if an intervention without its run was found on others."""
@@ -124,20 +124,13 @@ class Saved:
                 f"prefix. {where} has none, so the units are set to the means of those states."
             )
 
-    def load_model(self, question: Question | None = None) -> LanguageModel:
-        """The model of the run's question, or of another. It is downloaded only if the user named it: a folder from
-        somebody else may name any model, and that must not download anything."""
+    @cached_property
+    def lm(self) -> LanguageModel:
+        """The model of the run's question. It is downloaded only if the user named it: a folder from somebody else may
+        name any model, and that must not download anything."""
         from pivotal.problem.prepare import model_of
 
-        model = model_of(question or self.question, self.device, download=self.model is not None)
+        model = model_of(self.question, self.device, download=self.model is not None)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=self.any_model)
         whole = {} if self.folder is None else self.folder.bases()
         return model.in_bases(whole).in_bases(self.intervention.bases)
-
-
-def _folder_of(intervention: Path) -> RunFolder | None:
-    """The run that an intervention belongs to (RUN/interventions/0)."""
-    inside = intervention.parent
-    if inside.name == INTERVENTIONS and holds_run(inside.parent):
-        return RunFolder.open(inside.parent)
-    return None

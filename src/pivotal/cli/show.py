@@ -8,25 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, in_run
+from pivotal.cli.shared_options import argument, in_output
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.records.summary import Summary
     from pivotal.report.study import StudyFolder
-
-_FILES = {
-    "report.html": "the report",
-    "summary.json": "all scores and values",
-    "interventions": "the units and values of every run, ready to be applied",
-    "traces.json": "held-out sentences, step by step",
-    "units.json": "what each unit does in the untouched model",
-    "certificate.json": "the certificate",
-    "history.jsonl": "the course of the search",
-    "checkpoint.pt": "where the search will be resumed",
-    "run.json": "question, search, versions and seeds",
-}
 
 
 def show(
@@ -48,23 +36,6 @@ def show(
     site: Annotated[
         Path | None, in_output("For an atlas: write its site to this folder.", metavar="DIR")
     ] = None,
-    units: Annotated[
-        bool,
-        in_run(
-            "For a run: compute the pages of its units again, and write the page. This loads the model.",
-            "--units",
-        ),
-    ] = False,
-    sentences: Annotated[
-        str | None,
-        in_run(
-            "The same, with a text of your own instead of the bundled one, a sentence per line; the first "
-            "2,000 are read.",
-            metavar="FILE",
-        ),
-    ] = None,
-    model: shared_options.RunModel = None,
-    device: shared_options.Device = None,
     json: shared_options.Json = False,
 ) -> None:
     """Show a run (its question, units, values, scores and files) or the tables of a study.
@@ -75,15 +46,11 @@ def show(
 
     if json and form is not None:
         raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
-    if units or sentences is not None:
-        _profile(folder, sentences, model, device)
-    elif model is not None or device is not None:
-        raise PivotalError("--model and --device are for --units and --sentences. Add one of them.")
     study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
     if study is None and (form is not None or site is not None):
         option = "--site" if form is None else "--format"
         raise PivotalError(f"{option} is for a study, but {folder} holds no study. Leave it out.")
-    written = _write_page(folder, study, page or units or sentences is not None, browser)
+    written = _write_page(folder, study, page, browser)
     if study is not None:
         _show_study(study, written, form, site, json)
     else:
@@ -102,32 +69,6 @@ def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: boo
     if again or (needed and not path.is_file()):
         return write_report(RunFolder.open(folder)) if study is None else write_study(study.path)
     return path if needed else None
-
-
-_CURE = "Restore the pairs of the run; the pages of its units need its held-out pairs."
-
-
-def _profile(folder: str, text: str | None, model: str | None, device: str | None) -> None:
-    """Compute units.json of a run."""
-    from pivotal.cli.run_argument import Saved
-    from pivotal.jobs.run_folder import UNITS, RunFolder
-
-    best = RunFolder.open(folder).summary().best
-    with Saved.locked(folder, best, model=model, device=device) as saved:
-        assert saved.folder is not None and saved.run is not None
-        pairs = saved.question.load_pairs()
-        saved.divided(pairs, _CURE)  # files are read before the model is loaded, which may take long
-        from pivotal.evidence.unit_profiles import profile_units
-        from pivotal.problem.prepare import problem_of
-        from pivotal.problem.text import sentences_of
-
-        sentences = None if text is None else sentences_of(text)
-        lm = saved.load_model()
-        train, test = saved.divided(pairs, _CURE, lm)
-        problem = problem_of(saved.question, lm, train).on(test)
-        name = {} if text is None else {"name": Path(text).name}
-        profiles = profile_units(saved.intervention, problem, run=saved.run, sentences=sentences, **name)
-        saved.folder.write_json(UNITS, profiles)
 
 
 # -- a study --------------------------------------------------------------------------------------------------------
@@ -172,20 +113,12 @@ def _text(path: Path | None) -> str | None:
 # -- a run ----------------------------------------------------------------------------------------------------------
 
 
-def _read_run(path: str) -> tuple[RunFolder, dict[str, str], Summary | None]:
-    """The run, what its files are, and its summary if it is finished."""
-    from pivotal.jobs.run_folder import RunFolder
-
-    folder = RunFolder.open(path)
-    files = {name: what for name, what in _FILES.items() if (folder.path / name).exists()}
-    return folder, files, folder.summary() if folder.finished else None
-
-
 def _show_run(path: str, page: Path | None, json: bool) -> None:
-    from pivotal.jobs.run_folder import reread
+    from pivotal.jobs.run_folder import read_run
     from pivotal.report import evidence, tables
 
-    folder, files, summary = reread(_read_run)(path)
+    folder, summary = read_run(Path(path), lambda run: (run, run.summary() if run.finished else None))
+    files = sorted(entry.name for entry in folder.path.iterdir() if not entry.name.startswith("."))
     if json:
         terminal.as_json(
             {
@@ -213,7 +146,7 @@ def _show_run(path: str, page: Path | None, json: bool) -> None:
             tables.shares_table(summary.best_run, f"By construction and direction{best}"),
             f"\n{tables.control_sentence(summary)}",
         )
-    terminal.table(tables.Table("Files", ("file", ""), tuple(files.items())))
+    terminal.line(f"\nFiles: {', '.join(files)}", style="dim")
     if page is not None:
         terminal.line(f"\nThe page is {page}")
 

@@ -11,9 +11,8 @@ from pivotal.records.serial import replace
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
-    from pivotal.models import LanguageModel
     from pivotal.questions.minimal_pair import MinimalPair
-    from pivotal.records.traces import Trace, Traces
+    from pivotal.records.traces import Trace
 
 
 @shared_options.takes_run
@@ -73,27 +72,12 @@ def trace(
     if sentence is not None:
         saved.note_means("A typed sentence")
     path = None if out is None else check_path(out, overwrite=overwrite)
-    others = (direction, saved.model, saved.priming, saved.dtype)
-    as_found = not saved.any_model and all(other is None for other in others)
-    stored = _stored(saved)
-    found = stored.of_pair(pair) if as_found and pair is not None and stored is not None else None
-    if found is None:
-        try:
-            lm = saved.load_model()
-        except PivotalError as error:
-            if pair is None or stored is None or not stored.traces:
-                raise
-            there = ", ".join(str(trace.pair) for trace in stored.traces[:12])
-            raise PivotalError(
-                f"{error} Without the model you can trace the stored pairs {there} …"
-            ) from None
-        asked, has_cue = (
-            (_held_out(saved, lm, pair), True)
-            if pair is not None
-            else _typed(saved, sentence or "", words, cue)
-        )
-        found = _traced(lm, saved, asked, direction)
-        found = replace(found, pair=pair, cue=found.cue if has_cue else None)
+    if pair is not None:
+        asked, has_cue = _held_out(saved, pair), True
+    else:
+        asked, has_cue = _typed(saved, sentence or "", words, cue)
+    found = _traced(saved, asked, direction)
+    found = replace(found, pair=pair, cue=found.cue if has_cue else None)
     if path is not None:
         write_trace(found, path)
     if json:
@@ -102,12 +86,6 @@ def trace(
     show_trace(found)
     if path is not None:
         terminal.line(f"Written to {path}")
-
-
-def _stored(saved: Saved) -> Traces | None:
-    """The traces stored in the run folder, if they are of this run."""
-    stored = None if saved.folder is None else saved.folder.traces()
-    return stored if stored is not None and stored.run == saved.run else None
 
 
 def _typed(saved: Saved, sentence: str, words: str | None, cue: str | None) -> tuple[MinimalPair, bool]:
@@ -126,23 +104,23 @@ def _typed(saved: Saved, sentence: str, words: str | None, cue: str | None) -> t
     )
 
 
-def _held_out(saved: Saved, lm: LanguageModel, pair: int) -> MinimalPair:
-    """Pairs are numbered as in traces.json: held-out pairs that the model cannot be asked do not count."""
+def _held_out(saved: Saved, pair: int) -> MinimalPair:
+    """Pairs are numbered as in traces.json: held-out pairs that the model cannot score do not count."""
     from pivotal.problem.prepare import problem_of
 
-    _, test = saved.divided(saved.question.load_pairs(), "Trace a sentence of your own instead.", lm)
-    pairs = problem_of(saved.question, lm, test).pairs
+    _, test = saved.divided("Trace a sentence of your own instead.")
+    pairs = problem_of(saved.question, saved.lm, test).pairs
     if pair >= len(pairs):
         raise PivotalError(f"The run has held-out pairs 0 to {len(pairs) - 1}, but not pair {pair}.")
     return pairs[pair]
 
 
-def _traced(lm: LanguageModel, saved: Saved, asked: MinimalPair, direction: str | None) -> Trace:
+def _traced(saved: Saved, asked: MinimalPair, direction: str | None) -> Trace:
     from pivotal.evidence.trace import trace as follow
     from pivotal.models.intervened import encode_typed
 
-    encode_typed(lm, asked.prefix)
+    encode_typed(saved.lm, asked.prefix)
     try:
-        return follow(lm, saved.intervention, asked, direction=direction, any_model=saved.any_model)
+        return follow(saved.lm, saved.intervention, asked, direction=direction, any_model=saved.any_model)
     except PivotalError as error:
         raise PivotalError(f"“{asked.prefix}” cannot be traced: {error}") from None

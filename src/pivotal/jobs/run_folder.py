@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import wraps
 from importlib import metadata
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import LOCK, differences, disk, inside, is_partial, remove_partials, write_text
@@ -29,17 +28,9 @@ from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
-RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
-    "run.json",
-    "history.jsonl",
-    "checkpoint.pt",
-    "summary.json",
-    "traces.json",
-    "certificate.json",
-    "report.html",
-)
+RUN, HISTORY, CHECKPOINT, SUMMARY = "run.json", "history.jsonl", "checkpoint.pt", "summary.json"
+TRACES, CERTIFICATE, REPORT = "traces.json", "certificate.json", "report.html"
 REPLACED = ".run.json"
 """What run.json is called while the files of a run are removed, so that another run can take its place."""
 WHOLE_BASES = "bases.json"
@@ -68,38 +59,6 @@ _FINGERPRINTS = {
 """What it means if a fingerprint among the settings differs."""
 
 
-class Replaced(PivotalError):
-    """Another run has taken the place of the one that is read."""
-
-
-def reread(read: Callable[P, T]) -> Callable[P, T]:
-    """Make a function read a run folder again, from the start, if another run takes its place meanwhile."""
-
-    @wraps(read)
-    def steady(*args: P.args, **kwargs: P.kwargs) -> T:
-        for _ in range(100):
-            try:
-                return read(*args, **kwargs)
-            except Replaced:
-                time.sleep(0.02)
-        return read(*args, **kwargs)
-
-    return steady
-
-
-def _of_one_run(read: Callable[Concatenate[RunFolder, P], T]) -> Callable[Concatenate[RunFolder, P], T]:
-    """Make a method raise Replaced if what it read may be of another run."""
-
-    @wraps(read)
-    def checked(folder: RunFolder, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return read(folder, *args, **kwargs)
-        finally:
-            folder.check_same()
-
-    return checked
-
-
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of a run. Anybody may read it; only a process that holds its lock (`files.locked`) writes there."""
@@ -107,28 +66,13 @@ class RunFolder:
     path: Path
     info: RunRecord
     """The content of run.json."""
-    mark: tuple[int, int] | None = field(default=None, repr=False, compare=False)
-    """Tells whether run.json is still that of this run."""
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
-        """Open the folder of a run. Raises PivotalError if it is none."""
+        """Open the folder of a run. Raises PivotalError if it is not one."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-        mark = _mark(path)
-        try:
-            return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing), mark)
-        except PivotalError:
-            if holds_run(path) if mark is None else _mark(path) != mark:
-                raise Replaced(f"Another run replaces the one in {path}. Repeat the command.") from None
-            raise
-
-    def check_same(self) -> None:
-        """Raise Replaced if another run has taken the place of this one since it was opened."""
-        if self.mark is None or self.mark != _mark(self.path):
-            raise Replaced(
-                f"Another run has replaced the one in {self.path} that was being read. Repeat the command."
-            )
+        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
 
     @staticmethod
     def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
@@ -151,13 +95,7 @@ class RunFolder:
             return
         if holds_run(path):  # another process was killed when it removed that run
             return
-        with disk(path):
-            foreign = sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p))
-        if foreign:
-            raise PivotalError(
-                f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
-                "Nothing was changed; name another folder with --out."
-            )
+        check_no_other_files(path, "run")
 
     @staticmethod
     def create(
@@ -175,7 +113,7 @@ class RunFolder:
         folder = RunFolder(path, RunRecord(format=FORMAT, settings=serial.plain(settings), **about))
         folder.write_json(RUN, folder.info)
         folder.remove_partials()
-        return replace(folder, mark=_mark(path))
+        return folder
 
     def discard(self) -> None:
         """Remove the files that the run wrote, and the folders in it that are then empty."""
@@ -213,20 +151,15 @@ class RunFolder:
 
     def check_pairs(self, question: Question, pairs: PairSet, cure: str) -> None:
         """Raise PivotalError if the question has other pairs now, or another part of them is held out."""
-        there, stated = self.settings.get("data_fingerprint"), self.settings.get("held_out")
-        if pairs.fingerprint() != there:
+        now = {"data_fingerprint": pairs.fingerprint()}
+        if "held_out" in self.settings:
+            now["held_out"] = str(pairs.held_out)
+        if changed := changed_files(self.settings, now):
             raise PivotalError(
-                f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
-                f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
-            )
-        if stated not in (None, str(pairs.held_out)):
-            raise PivotalError(
-                f"'{question.phenomenon}' stated other held-out pairs when it was run ({stated} then, "
-                f"{pairs.held_out} now), so those of the run are not known. {cure}"
+                f"The held-out pairs of the run on '{question.phenomenon}' are not known: {'; '.join(changed)}. {cure}"
             )
 
     @property
-    @_of_one_run
     def finished(self) -> bool:
         """Whether the run has its summary, which is written last."""
         return self._has(SUMMARY)
@@ -264,7 +197,6 @@ class RunFolder:
         """Write a text file into the folder, atomically."""
         write_text(inside(self.path, name), text)
 
-    @_of_one_run
     def summary(self) -> Summary:
         """The summary of a finished run."""
         command = self.info.command
@@ -291,11 +223,9 @@ class RunFolder:
         """What each unit of the best run does in the untouched model; None if the run is not finished."""
         return self._optional(UNITS, UnitProfiles)
 
-    @_of_one_run
     def _optional(self, name: str, kind: type[T]) -> T | None:
         return serial.read(self.path / name, kind) if self._has(name) else None
 
-    @_of_one_run
     def history(self) -> list[Progress]:
         """The rows written so far, without a row that a kill cut off."""
         path = self.path / HISTORY
@@ -315,7 +245,6 @@ class RunFolder:
             place = inside(self.path, INTERVENTIONS, str(r), CARD).parent
             replace(intervention, question_fingerprint=question).save(place)
 
-    @_of_one_run
     def intervention(self, run: int | None = None) -> Intervention:
         """The intervention of a run. Default: the best run, or run 0 if the run is not finished."""
         count = self.runs_saved()
@@ -339,18 +268,38 @@ class RunFolder:
             write_bases(self.path / BASES, kept)
             self.write_json(WHOLE_BASES, {name: basis.card for name, basis in kept.items()})
 
-    @_of_one_run
     def bases(self) -> dict[str, StoredBasis]:
         """The bases that were searched and saved."""
         if not self._has(WHOLE_BASES):
             return {}
         return read_bases(self.path / BASES, serial.read(self.path / WHOLE_BASES, dict[str, BasisCard]))
 
-    @_of_one_run
     def runs_saved(self) -> int:
         """The number of runs whose interventions are saved."""
         saved = (self.path / INTERVENTIONS / str(run) / CARD for run in count())
         return sum(1 for _ in takewhile(Path.is_file, saved))
+
+
+def holds_run(path: Path) -> bool:
+    """Whether a folder is that of a run, even if another run is about to replace it."""
+    # The other run may have its run.json after the first look and before the second.
+    return any((path / name).is_file() for name in (RUN, REPLACED, RUN))
+
+
+def read_run(path: Path, read: Callable[[RunFolder], T]) -> T:
+    """What `read` reads from a run folder. If another run takes its place meanwhile, everything is read again."""
+    for _ in range(100):
+        before = _mark(path)
+        try:
+            found = read(RunFolder.open(path))
+        except PivotalError:
+            if _mark(path) == before and not (path / REPLACED).is_file():
+                raise
+        else:
+            if _mark(path) == before:
+                return found
+        time.sleep(0.02)
+    raise PivotalError(f"Another run is replacing the one in {path}. Repeat the command.")
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
@@ -362,35 +311,20 @@ def _mark(path: Path) -> tuple[int, int] | None:
     return about.st_ino, about.st_mtime_ns
 
 
-def holds_run(path: Path) -> bool:
-    """Whether a folder is that of a run, even if another run is about to replace it."""
-    # The other run may have its run.json after the first look and before the second.
-    return any((path / name).is_file() for name in (RUN, REPLACED, RUN))
-
-
 def listed_run(path: Path) -> dict[str, Any]:
     """A run in a list of runs. One that cannot be read hides no other: its entry has the reason."""
-    entry: dict[str, Any] = {
-        "path": str(path),
-        "kind": "run",
-        "started": "",
-        "finished": False,
-        "error": None,
-    }
+    entry = {"path": str(path), "kind": "run", "started": "", "finished": False, "error": None}
     try:
-        folder, summary = _with_summary(path)
-        asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
-        units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
-        found = {"started": folder.info.started, "finished": summary is not None, **asked}
-        return {**entry, **found, "units": units, "flip_accuracy": flipped}
+        folder, summary = read_run(path, lambda run: (run, run.summary() if run.finished else None))
     except (PivotalError, OSError) as error:
         return {**entry, "kind": "unreadable", "error": str(error)}
+    asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
+    units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
+    found = {"started": folder.info.started, "finished": summary is not None, **asked}
+    return {**entry, **found, "units": units, "flip_accuracy": flipped}
 
 
-@reread
-def _with_summary(path: Path) -> tuple[RunFolder, Summary | None]:
-    folder = RunFolder.open(path)
-    return folder, folder.summary() if folder.finished else None
+# -- settings ------------------------------------------------------------------------------------------------------
 
 
 def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -413,43 +347,43 @@ def changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str
     ]
 
 
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
 def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
     """The files in a folder that its run wrote. The summary is first, because it marks the run as finished. run.json is
     last, because it marks the folder as a run. Links are not followed.
 
     The user may keep files of their own in the folder, also in its `figures` and `interventions`.
     """
-    yield folder / SUMMARY
-    for saved in _interventions(folder / INTERVENTIONS, info):
-        yield from (saved / name for name in (CARD, VALUES, BASES))
-    if not (folder / FIGURES).is_symlink():
-        yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES)
-    for name in (CERTIFICATE, ABLATION, TRACES, UNITS, REPORT, HISTORY, CHECKPOINT, WHOLE_BASES, BASES, RUN):
-        yield folder / name
+    runs = range(len(info.seeds or ()))
+    for name in (
+        SUMMARY,
+        *(f"{INTERVENTIONS}/{run}/{name}" for run in runs for name in (CARD, VALUES, BASES)),
+        *(f"{FIGURES}/{name}.svg" for name in FIGURE_NAMES),
+        *(CERTIFICATE, ABLATION, TRACES, UNITS, REPORT, HISTORY, CHECKPOINT, WHOLE_BASES, BASES, RUN),
+    ):
+        with suppress(PivotalError):  # behind a link
+            yield inside(folder, name)
 
 
-def _interventions(home: Path, info: RunRecord) -> Iterator[Path]:
-    """The folders of saved interventions, which have the numbers of the runs."""
-    runs = info.settings.get("runs") if info.seeds is None else len(info.seeds)
-    if not isinstance(runs, int) or not home.is_dir() or home.is_symlink():
-        return
-    for saved in sorted(entry for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink()):
-        if re.fullmatch("0|[1-9][0-9]{0,8}", saved.name) and int(saved.name) < runs:
-            yield saved
+def check_no_other_files(path: Path, kind: str) -> None:
+    """Raise PivotalError if a folder that a run or a study would take holds other files."""
+    with disk(path):
+        foreign = sorted(
+            entry.name for entry in path.iterdir() if entry.name != LOCK and not is_partial(entry)
+        )
+    if foreign:
+        few = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
+        raise PivotalError(
+            f"A {kind} needs a folder of its own, but {path} holds other files ({few}). "
+            "Nothing was changed; name another folder with --out."
+        )
 
 
 def _about_this_run() -> dict[str, Any]:
-    versions = {"python": platform.python_version()}
-    for package in ("pivotal", "torch", "numpy"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            from pivotal import __version__
+    from pivotal import __version__
 
-            versions[package] = __version__ if package == "pivotal" else "unknown"
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {"versions": versions, "started": started}
-
-
-def _few(names: Sequence[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    versions = {"python": platform.python_version(), "pivotal": __version__}
+    versions |= {package: metadata.version(package) for package in ("torch", "numpy")}
+    return {"versions": versions, "started": datetime.now(timezone.utc).isoformat(timespec="seconds")}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run, reread
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run, read_run
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
@@ -69,21 +69,22 @@ class LiveRuns:
         path = self.path(run) / REPORT
         return path if path.is_file() and not path.is_symlink() else None
 
-    @reread
     def live(self, run: int, which: int | None = None) -> LiveIntervention:
         """An intervention with its model. Those used last are kept."""
-        folder = RunFolder.open(self.path(run))
+        return read_run(self.path(run), lambda folder: self._live(folder, which))
+
+    def _live(self, folder: RunFolder, which: int | None) -> LiveIntervention:
         chosen = _best(folder) if which is None else which
         card = folder.path / INTERVENTIONS / str(chosen) / CARD
         changed = card.stat().st_mtime_ns if card.is_file() else 0
-        live = self._intervention(folder.path, chosen, changed)
-        folder.check_same()
-        return live
+        return self._intervention(folder.path, chosen, changed)
 
-    @reread
     def opened(self, run: int, which: int | None = None) -> dict[str, Any]:
         """What the page shows of a run: labels, units with their ranges, sites and stored pairs."""
-        folder, live = RunFolder.open(self.path(run)), self.live(run, which)
+        return read_run(self.path(run), lambda folder: self._opened(folder, run, which))
+
+    def _opened(self, folder: RunFolder, run: int, which: int | None) -> dict[str, Any]:
+        live = self._live(folder, which)
         return {
             "run": run,
             "which": _best(folder) if which is None else which,

@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import LOCK, disk, is_partial, locked, remove_partials, write_text
-from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
+from pivotal.files import disk, locked, remove_partials, write_text
+from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder, check_no_other_files
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial
@@ -37,12 +37,8 @@ def check_folder(path: Path, recipe: Recipe) -> None:
                 f"{path} holds the study '{stored.name}', but the recipe is of '{recipe.name}'. "
                 "Name another folder with --out."
             )
-    elif foreign := sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p)):
-        few = ", ".join(foreign[:3]) + ("…" if len(foreign) > 3 else "")
-        raise PivotalError(
-            f"A study needs a folder of its own, but {path} holds other files ({few}). Nothing was changed; "
-            "name another folder with --out."
-        )
+    else:
+        check_no_other_files(path, "study")
 
 
 @contextmanager
