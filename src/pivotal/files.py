@@ -33,6 +33,11 @@ def models_home() -> Path:
     return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
 
 
+def slug(*parts: str) -> str:
+    """A name for a file or a folder, from texts: letters, digits, dots and hyphens."""
+    return "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
+
+
 # -- writing -------------------------------------------------------------------------------------------------
 
 

@@ -90,6 +90,13 @@ def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
     return cls(**settings)
 
 
+def check_least(settings: object, **least: int) -> None:
+    """PivotalError if a field is smaller than the number given for it."""
+    for name, number in least.items():
+        if (value := getattr(settings, name)) is not None and value < number:
+            raise PivotalError(f"'{name}' must be {number} or more, but it is {value:g}.", name)
+
+
 def check_choices(settings: Any) -> None:
     """PivotalError if a field whose type is a Literal holds something else; for settings made in Python."""
     cls: type = type(settings)

@@ -125,7 +125,7 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "--updates", "3", "-o", "updates=4"], ["given twice"]),
         (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
-        (["planted", "planted", "--runs", "0"], ["--runs"]),
+        (["planted", "planted", "--runs", "0"], ["at least one run"]),
         (["planted", "planted", "--sped", "3"], ["--sped"]),
         (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
     ],
@@ -136,12 +136,12 @@ def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: li
 
 
 def test_options_go_over_the_preset() -> None:
-    paper = build_search("learned", "paper", {}, [], "every")
-    changed = build_search("learned", "paper", {"kl_weight": 0.5}, ["updates=7"], "every")
+    paper = build_search("learned", "paper", {}, [])
+    changed = build_search("learned", "paper", {"kl_weight": 0.5}, ["updates=7"])
     assert paper.objective == "ratio"  # type: ignore[attr-defined]
     assert (changed.kl_weight, changed.updates, changed.objective) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
     with pytest.raises(PivotalError):
-        build_search("learned", "paper", {"kl_weight": 0.5}, ["kl_weight=1"], "every")
+        build_search("learned", "paper", {"kl_weight": 0.5}, ["kl_weight=1"])
 
 
 @pytest.mark.parametrize(

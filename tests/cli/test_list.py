@@ -33,8 +33,7 @@ def test_list_searches_shows_options_and_presets(pivotal: Any) -> None:
 
 def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:
     """All three once said something else."""
-    from pivotal.cli.find import build_search
-    from pivotal.models import load_model
+        from pivotal.models import load_model
     from pivotal.problem.problem import Problem
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.searches.base import most_units
@@ -48,7 +47,6 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
                 assert option["default"] is None and said in option["help"]
     model, pairs = load_model("planted"), load_phenomenon("planted")
     for steps, most in MAX_UNITS.items():
-        assert build_search("learned", None, {}, [], steps).max_units == most  # type: ignore[attr-defined]
         assert most_units(LearnedMask().max_units, Problem(model, pairs, steps=steps)) == most
 
 

@@ -100,7 +100,8 @@ def test_version(pivotal: Any) -> None:
 
 
 def test_an_unknown_verb_is_a_usage_error(pivotal: Any) -> None:
-    pivotal("fnd").refused("fnd")
+    pivotal("fnd").refused("No such command 'fnd'", "Did you mean 'find'?")
+    pivotal("report", "r").refused("No such command 'report'. Did you mean 'show'?")
 
 
 def test_help_does_not_load_torch() -> None:

@@ -231,7 +231,9 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
         question, replace(SEARCH, max_units=1.0), out=str(tmp_path / "r"), watch=looking_on
     ).summary
     assert summary.rejected == Rejections(total=2, reasons={"outside the vocabulary: verb0zzs": 2})
-    assert any("Skipped 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said)
+    assert any(
+        "planted cannot score 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said
+    )
 
 
 def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -
     assert summary.steps == "single"
     assert summary.pairs.test == 12
     dropped = summary.pairs.dropped
-    assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
+    assert dropped > 0 and any(f"training words: {dropped:,}." in text for text in looking_on.said)
     assert list(summary.runs[0].unit_numbers) == [unit.number for unit in plant().units]
     assert summary.flip_accuracy == 1.0
 

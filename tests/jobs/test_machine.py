@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -14,22 +12,12 @@ def test_a_cpu_has_its_threads() -> None:
     assert machine(torch.device("cpu")).endswith(f" {torch.get_num_threads()} used")
 
 
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A stand-in for the name of a GPU. The settings of torch can be changed without one."""
+def test_a_gpu_says_whether_its_products_have_few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the name of a GPU. The settings of torch can be changed without one."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
-    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    yield monkeypatch
-    torch.set_float32_matmul_precision("highest")
-
-
-def test_a_gpu_says_whether_its_products_have_few_digits(gpu: pytest.MonkeyPatch) -> None:
-    device = torch.device("cuda")
-    assert machine(device) == "A GPU"
-    torch.set_float32_matmul_precision("high")
-    assert machine(device) == "A GPU, TF32"
-    gpu.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    assert machine(device) == "A GPU"
-    torch.set_float32_matmul_precision("highest")
-    gpu.setenv("NVIDIA_TF32_OVERRIDE", "1")
-    assert machine(device) == "A GPU, TF32"
+    try:
+        for precision, said in (("highest", "A GPU"), ("high", "A GPU, TF32")):
+            torch.set_float32_matmul_precision(precision)
+            assert machine(torch.device("cuda")) == said
+    finally:
+        torch.set_float32_matmul_precision("highest")

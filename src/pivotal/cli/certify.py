@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_search
+from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.records.certificate import Effort
 
@@ -16,33 +17,28 @@ if TYPE_CHECKING:
     from pivotal.records.certificate import Certificate
 
 
-EFFORT = Effort()
+@dataclass(frozen=True)
+class CertifyOptions:
+    help_panel: ClassVar[str] = shared_options.SEARCH
+
+    exact: bool = False
+    """Try every swap of one unit, not only the promising ones; on a GPU every pair of units too."""
+    unit_pairs: Literal["screened", "all", "none"] | None = None
+    """Sets of two units to try: promising ones, all of them (hours on a CPU), or none. Default: screened."""
 
 
-@shared_options.takes_fields(Effort, "epsilon", "candidates", "sample", "finalists", declare=in_search)
+@shared_options.takes_options
+@shared_options.takes_fields(RunOptions, "run", "model", "device")
+@shared_options.takes_fields(
+    Effort, "epsilon", "candidates", "sample", "finalists", help_panel=shared_options.SEARCH
+)
 def certify(
     ctx: typer.Context,
-    run_folder: shared_options.Run,
-    run: shared_options.WhichRun = None,
-    model: shared_options.RunModel = None,
-    exact: Annotated[
-        bool,
-        in_search(
-            "Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
-            "--exact",
-        ),
-    ] = False,
-    unit_pairs: Annotated[
-        Literal["screened", "all", "none"] | None,
-        in_search(
-            "Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
-            f"Default: {EFFORT.pairs}."
-        ),
-    ] = None,
-    device: shared_options.Device = None,
+    path: shared_options.Run,
+    options: CertifyOptions,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
-    **effort: Any,
+    **given: Any,
 ) -> None:
     """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
 
@@ -54,24 +50,25 @@ def certify(
     from pivotal.report import certified
     from pivotal.watch import display
 
-    if exact and not shared_options.is_default(ctx, "candidates"):
+    run = RunOptions(**{name: given.pop(name) for name in ("run", "model", "device")})
+    if options.exact and not shared_options.is_default(ctx, "candidates"):
         raise PivotalError(
-            f"--exact tries every unit, but --candidates is {effort['candidates']}. Leave one of them out."
+            f"--exact tries every unit, but --candidates is {given['candidates']}. Leave one of them out."
         )
-    if unit_pairs is None:
-        unit_pairs = "all" if exact and device_named(device).type != "cpu" else EFFORT.pairs
-    if exact:
-        effort["candidates"] = 0
-    with display(quiet) as watching, Saved.locked(run_folder, run, model=model) as saved:
+    everything = options.exact and device_named(run.device).type != "cpu"
+    effort = Effort(**given, pairs=options.unit_pairs or ("all" if everything else Effort().pairs))
+    if options.exact:
+        effort = replace(effort, candidates=0)
+    with display(quiet) as watching, Saved.locked(path, run) as saved:
         saved.note_pairs()
         made = certify_run(
             saved.intervention,
             saved.question,
             saved.folder,
             run=saved.run,
-            effort=Effort(**effort, pairs=unit_pairs),
-            device=device,
-            download=model is not None,
+            effort=effort,
+            device=run.device,
+            download=run.model is not None,
             watch=watching,
         )
         written = _write(saved, made)

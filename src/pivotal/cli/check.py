@@ -3,59 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import in_question
+from pivotal.options import check_least
+from pivotal.questions.question import Question
 
 BAD_QUESTION = 2
 """The exit code if nothing can be asked. `find` ends such a question with the same code."""
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
-    from pivotal.questions.question import Question
     from pivotal.questions.readers import Part
     from pivotal.records.check import CheckReport
 
 
-@shared_options.takes_question
+@dataclass(frozen=True)
+class CheckOptions:
+    sample: int | None = None
+    """Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model."""
+    words: str | None = None
+    """Only look these words up in the model, without a question: criticizes,flurbs."""
+
+    def __post_init__(self) -> None:
+        check_least(self, sample=0)
+
+
+@shared_options.takes_options
 def check(
-    sample: Annotated[
-        int | None,
-        in_question(
-            "Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model.",
-            min=0,
-        ),
-    ] = None,
-    words: Annotated[
-        str | None,
-        in_question(
-            "Only look these words up in the model, without a question: criticizes,flurbs.",
-            metavar="WORD,WORD",
-        ),
-    ] = None,
+    question: Question,
+    options: CheckOptions,
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     json: shared_options.Json = False,
-    **asked: Any,
 ) -> None:
     """Check a question before a search: what can be asked, what the model knows, what the split shares.
 
     A folder with several questions, such as blimp:FOLDER, is checked question by question. With --words, only show
     how the model reads some words: whether it knows them, their tokens after another word, and similar words.
     """
-    if words is not None:
-        _look_up(asked["model"], words, json)
+    if options.words is not None:
+        _look_up(question.model, options.words, json)
         return
     from pivotal.problem.prepare import model_of
-    from pivotal.questions.question import Question
     from pivotal.report import check as report
 
-    question = Question(**asked).checked()
-    parts = question.load_parts()  # files are read before the model is loaded, which may take long
-    found = _checks(question, model_of(question, device, batch_nodes), parts, sample)
+    parts = question.checked().load_parts()  # files are read before the model is loaded, which may take long
+    found = _checks(question, model_of(question, device, batch_nodes), parts, options.sample)
     if json:
         terminal.as_json(found[0] if len(found) == 1 else found)
     elif len(found) == 1:
@@ -82,26 +79,13 @@ def _checks(
 ) -> list[CheckReport]:
     from pivotal.evidence.check import check as examine
     from pivotal.records.check import CheckReport
-    from pivotal.records.summary import Rejections
 
-    found = []
-    for part in parts:
-        if part.pairs is not None:
-            found.append(examine(question, model, part.pairs, most=most))
-        else:
-            found.append(
-                CheckReport(
-                    model=model.name,
-                    phenomenon=part.name,
-                    steps=question.steps,
-                    labels=None,
-                    pairs=0,
-                    asked=0,
-                    rejected=Rejections(total=0, reasons={}),
-                    reason=part.reason,
-                )
-            )
-    return found
+    return [
+        examine(question, model, part.pairs, most=most)
+        if part.pairs is not None
+        else CheckReport(model=model.name, phenomenon=part.name, steps=question.steps, reason=part.reason)
+        for part in parts
+    ]
 
 
 def _look_up(model: str, words: str, json: bool) -> None:
@@ -130,6 +114,5 @@ def _word(lm: LanguageModel, word: str, known: Sequence[str]) -> dict[str, Any]:
 
 
 def _tokens(tokens: list[str]) -> str:
-    if not tokens:
-        return "not in the vocabulary"
-    return "one token" if len(tokens) == 1 else f"{len(tokens)} tokens: {'·'.join(tokens)}"
+    number = {0: "not in the vocabulary", 1: "one token"}
+    return number.get(len(tokens)) or f"{len(tokens)} tokens: {'·'.join(tokens)}"

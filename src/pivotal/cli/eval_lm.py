@@ -5,19 +5,42 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, in_question
+from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_text
+from pivotal.options import check_least
+from pivotal.questions.question import Dtype
 
 if TYPE_CHECKING:
     from pivotal.lm.assess import Agreement, Assessment
     from pivotal.report.tables import Table
 
 
+@dataclass(frozen=True)
+class AssessOptions:
+    text: Path | None = None
+    """Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. For recurrent models."""
+    tokens: int | None = None
+    """Read at most this many tokens of the text."""
+    pairs: list[str] | None = None
+    """Also measure agreement on these pairs. May be repeated."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    dtype: Dtype | None = None
+    """Number format of the model; half precision needs a GPU."""
+    out: Path | None = None
+    """Also write all figures to this JSON file."""
+
+    def __post_init__(self) -> None:
+        check_least(self, tokens=1)
+
+
+@shared_options.takes_options
 def eval_lm(
     models: Annotated[
         list[str],
@@ -27,24 +50,7 @@ def eval_lm(
             autocompletion=complete.models,
         ),
     ],
-    text: Annotated[
-        Path | None,
-        in_question(
-            "Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
-            "For recurrent models.",
-            metavar="FILE",
-        ),
-    ] = None,
-    tokens: Annotated[int | None, in_question("Read at most this many tokens of the text.", min=1)] = None,
-    pairs: Annotated[
-        list[str] | None,
-        in_question("Also measure agreement on these pairs. May be repeated.", metavar="PHENOMENON"),
-    ] = None,
-    device: shared_options.Device = None,
-    dtype: shared_options.Dtype = None,
-    out: Annotated[
-        Path | None, in_output("Also write all figures to this JSON file.", metavar="FILE")
-    ] = None,
+    options: AssessOptions,
     overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
@@ -55,19 +61,20 @@ def eval_lm(
     from pivotal.records.serial import encode
     from pivotal.watch import display
 
-    if tokens is not None and text is None:
+    text, out = options.text, options.out
+    if options.tokens is not None and text is None:
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
     if out is not None:
         check_output(out, overwrite=overwrite)
-    phenomena = ["number-agreement", *(pairs or [])]
+    phenomena = ["number-agreement", *(options.pairs or [])]
     assessments = []
     with display(quiet) as watch:
         # All models are loaded first, so that a mistyped name shows before the long work begins.
-        loaded = [load_model(spec, device=device, dtype=dtype) for spec in models]
+        loaded = [load_model(spec, device=options.device, dtype=options.dtype) for spec in models]
         last = [Path(spec).name for spec in models]
         names = last if len(set(last)) == len(set(models)) else models
         for name, model in zip(names, loaded, strict=True):
-            done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
+            done = assess(model, phenomena=phenomena, text=text, tokens=options.tokens, watch=watch)
             assessments.append(dataclasses.replace(done, model=name))
     figures = {"command": terminal.command(), "models": list(map(dataclasses.asdict, assessments))}
     if out is not None:

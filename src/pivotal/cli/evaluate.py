@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_question
+from pivotal.cli.shared_options import RunOptions, argument
 from pivotal.errors import PivotalError
 from pivotal.questions.question import Question
 
@@ -22,10 +22,25 @@ if TYPE_CHECKING:
 _READING = ("lower", "unknown", "columns", "skip_bad")
 
 
-@shared_options.takes_run
+@dataclass(frozen=True)
+class EvaluateOptions:
+    labels: str = ""
+    """Which labels of the other question are which of the intervention, e.g. he=male,she=female."""
+    part: Literal["test", "train", "all"] | None = None
+    """Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."""
+    panel: bool = False
+    """Ask every other bundled phenomenon and read ordinary text with the intervention applied."""
+    sentences: str | None = None
+    """With --panel: a text file of your own instead of the bundled one, a sentence per line."""
+
+
+@shared_options.takes_options
 @shared_options.takes_fields(Question, *_READING)
 def evaluate(
     ctx: typer.Context,
+    path: shared_options.Run,
+    run: RunOptions,
+    options: EvaluateOptions,
     other: Annotated[
         str | None,
         argument(
@@ -35,35 +50,8 @@ def evaluate(
             autocompletion=complete.phenomena,
         ),
     ] = None,
-    labels: Annotated[
-        str,
-        in_question(
-            "Which labels of the other question are which of the intervention, e.g. he=male,she=female.",
-            metavar="LABEL=LABEL,…",
-        ),
-    ] = "",
-    part: Annotated[
-        Literal["test", "train", "all"] | None,
-        in_question(
-            "Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."
-        ),
-    ] = None,
-    panel: Annotated[
-        bool,
-        in_question(
-            "Ask every other bundled phenomenon and read ordinary text with the intervention applied.",
-            "--panel",
-        ),
-    ] = False,
-    sentences: Annotated[
-        str | None,
-        in_question(
-            "With --panel: a text of your own instead of the bundled one, a sentence per line.",
-            metavar="FILE",
-        ),
-    ] = None,
     json: shared_options.Json = False,
-    **chosen: Any,
+    **read: Any,
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds.
 
@@ -71,34 +59,27 @@ def evaluate(
     """
     from pivotal.cli.run_argument import Saved
 
-    read = {name: chosen.pop(name) for name in _READING}
     reading = {name: value for name, value in read.items() if not shared_options.is_default(ctx, name)}
-    check_options(other, part, labels, panel, sentences, reading)
-    saved = Saved.read(**chosen)
-    if panel:
-        _score_panel(saved, sentences, json)
+    check_options(other, options, reading)
+    saved = Saved.read(path, run)
+    if options.panel:
+        _score_panel(saved, options.sentences, json)
     elif other is not None:
-        _score_other(saved, other, labels, reading, json)
+        _score_other(saved, other, options.labels, reading, json)
     else:
-        _score_own(saved, part, json)
+        _score_own(saved, options.part, json)
 
 
-def check_options(
-    other: str | None,
-    part: str | None,
-    labels: str,
-    panel: bool,
-    sentences: str | None,
-    reading: Mapping[str, Any],
-) -> None:
+def check_options(other: str | None, options: EvaluateOptions, reading: Mapping[str, Any]) -> None:
     """Raise PivotalError if options contradict each other. `reading` holds those that say how pairs are read."""
-    if sentences is not None and not panel:
+    part = options.part
+    if options.sentences is not None and not options.panel:
         raise PivotalError(
-            f"--sentences is the text of --panel, but --panel was not given. Add --panel to read {sentences}."
+            f"--sentences is the text of --panel, but --panel was not given. Add --panel to read {options.sentences}."
         )
-    about_other = [f"--{name.replace('_', '-')}" for name in reading] + ["--labels"] * bool(labels)
+    about_other = [f"--{name.replace('_', '-')}" for name in reading] + ["--labels"] * bool(options.labels)
     given = ["QUESTION"] * (other is not None) + ["--part"] * (part is not None) + about_other
-    if panel and given:
+    if options.panel and given:
         raise PivotalError(
             f"--panel asks all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, in_question, in_run
+from pivotal.cli import shared_options, terminal
+from pivotal.cli.shared_options import RunOptions, argument
 from pivotal.errors import PivotalError
+from pivotal.files import slug
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
@@ -18,27 +20,23 @@ if TYPE_CHECKING:
     from pivotal.records.intervention import Intervention
 
 
-@shared_options.takes_run
+@dataclass(frozen=True)
+class ExportOptions:
+    help_panel: ClassVar[str] = shared_options.OUTPUT
+
+    to: str
+    """The format or library: peft, transformers, snippet, pyvene, nnsight, transformer-lens, control-vector."""
+    direction: str | None = None
+    """The label to flip to. Default: both."""
+    out: str | None = None
+    """The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET."""
+    overwrite: bool = False
+    """Replace the content of the folder."""
+
+
+@shared_options.takes_options
 def export(
-    *,
-    to: Annotated[
-        str,
-        in_output(
-            "The format or library: peft, transformers, snippet, pyvene, nnsight, transformer-lens, control-vector.",
-            metavar="TARGET",
-            autocompletion=complete.exports,
-            show_default=False,
-        ),
-    ],
-    direction: Annotated[
-        str | None, in_question("The label to flip to. Default: both.", show_default=False)
-    ] = None,
-    out: Annotated[
-        str | None, in_output("The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET.")
-    ] = None,
-    overwrite: shared_options.Overwrite = False,
-    json: shared_options.Json = False,
-    **chosen: Any,
+    path: shared_options.Run, run: RunOptions, options: ExportOptions, json: shared_options.Json = False
 ) -> None:
     """Write an intervention in the format of another library, with a README that says how to use it.
 
@@ -49,14 +47,13 @@ def export(
     from pivotal.exports import export as write
     from pivotal.records import serial
 
-    saved = Saved.read(**chosen)
-    target = TARGETS.get(to)()
-    i = saved.intervention
+    saved, to, direction = Saved.read(path, run), options.to, options.direction
+    target, i = TARGETS.get(to)(), saved.intervention
     target.check_steps(i.steps)
     if direction is not None:
         i.direction(direction)
-    folder = Path(out) if out is not None else default_folder(i.phenomenon, i.steps, i.model, to)
-    check_free(folder, overwrite=overwrite)
+    folder = Path(options.out or f"exports/{slug(i.phenomenon, i.steps, i.model, to)}")
+    check_free(folder, overwrite=options.overwrite)
     if target.needs_pairs and saved.folder is None:
         raise PivotalError(
             f"{to} needs the pairs of the run, but {saved.path} is an intervention without its run. Give the run "
@@ -66,7 +63,7 @@ def export(
     portable = Portable.of(
         saved.lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
     )
-    record = write(portable, to, folder, overwrite=overwrite)
+    record = write(portable, to, folder, overwrite=options.overwrite)
     if json:
         terminal.as_json({"folder": str(folder), **serial.plain(record)})
         return
@@ -89,12 +86,6 @@ _PAIRS = 1000
 """About how many training pairs the activations are averaged over."""
 
 
-def default_folder(phenomenon: str, steps: str, model: str, to: str) -> Path:
-    """`exports/<phenomenon>-<steps>-<model>-<target>`."""
-    parts = (phenomenon, steps, model, to)
-    return Path("exports") / "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
-
-
 def hub_name(spec: str) -> str | None:
     """The name of a model on the Hugging Face hub, if the spec is one; else None."""
     if spec.startswith("hf:"):
@@ -105,24 +96,29 @@ def hub_name(spec: str) -> str | None:
 # -- the Hugging Face hub -------------------------------------------------------------------------------------------
 
 
-@shared_options.takes_run
+@dataclass(frozen=True)
+class PushOptions:
+    help_panel: ClassVar[str] = shared_options.RUN
+
+    base_model: str | None = None
+    """The name of the model on the hub. Default: the run's model, if it came from there."""
+    license: str | None = None
+    """The licence, such as apache-2.0. Default: that of the base model on the hub."""
+    private: bool = False
+    """Create a private repository."""
+    dry_run: bool = False
+    """Write shared/ORG-NAME, print the card, and upload nothing."""
+    out: str | None = None
+    """The same, to a folder of this name."""
+
+
+@shared_options.takes_options
 def push(
+    path: shared_options.Run,
     repository: Annotated[str, argument("The repository on the hub.", metavar="ORG/NAME")],
-    *,
-    base_model: Annotated[
-        str | None,
-        in_run("The name of the model on the hub. Default: the run's model, if it came from there."),
-    ] = None,
-    license: Annotated[
-        str | None, in_run("The licence, such as apache-2.0. Default: that of the base model on the hub.")
-    ] = None,
-    private: Annotated[bool, in_output("Create a private repository.", "--private")] = False,
-    dry_run: Annotated[
-        bool, in_output("Write shared/ORG-NAME, print the card, and upload nothing.", "--dry-run")
-    ] = False,
-    out: Annotated[str | None, in_output("The same, to a folder of this name.", metavar="DIR")] = None,
+    run: RunOptions,
+    options: PushOptions,
     json: shared_options.Json = False,
-    **chosen: Any,
 ) -> None:
     """Share an intervention on the Hugging Face hub: its card, values, certificate, report and adapters."""
     from pivotal.cli.run_argument import Saved
@@ -131,17 +127,17 @@ def push(
     from pivotal.files import disk
 
     hub.check_name(repository)
-    saved = Saved.read(**chosen)
-    dry_run, folder = dry_run or out is not None, Path(out or f"shared/{repository.replace('/', '-')}")
+    saved, dry_run = Saved.read(path, run), options.dry_run or options.out is not None
+    folder = Path(options.out or f"shared/{repository.replace('/', '-')}")
     if dry_run:
         check_folder(folder, lambda there: ())
-    based = base_model or hub_name(saved.question.model)
+    based = options.base_model or hub_name(saved.question.model)
     shared = hub.Shared(
         saved.intervention,
         saved.lm,
         repository,
         based,
-        license or (hub.licence_of(based) if based else None),
+        options.license or (hub.licence_of(based) if based else None),
         *_evidence(saved),
     )
     with tempfile.TemporaryDirectory() as temporary:
@@ -151,7 +147,7 @@ def push(
         if dry_run:
             with disk(folder):
                 shutil.copytree(made, folder, dirs_exist_ok=True)
-        where = str(folder) if dry_run else hub.push(made, repository, private=private)
+        where = str(folder) if dry_run else hub.push(made, repository, private=options.private)
     if json:
         terminal.as_json(
             {"repository": repository, "written": where, "dry_run": dry_run, "notes": notes, "card": card}
@@ -177,41 +173,48 @@ def _evidence(saved: Saved) -> tuple[int | None, tuple[Path, ...]]:
     return saved.folder.summary().pairs.test if saved.folder.finished else None, tuple(files)
 
 
+@dataclass(frozen=True)
+class PullOptions:
+    help_panel: ClassVar[str] = shared_options.RUN
+
+    revision: str | None = None
+    """A commit, tag or branch. Default: the newest commit."""
+    offline: bool = False
+    """Use what was downloaded before, and no network."""
+    model: str | None = None
+    """The model that the intervention is for. Its fingerprint is checked."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    out: str | None = None
+    """The folder to write. Default: interventions/ORG-NAME."""
+    overwrite: bool = False
+    """Replace the content of the folder."""
+
+
+@shared_options.takes_options
 def pull(
     repository: Annotated[
         str, argument("The repository on the hub, or a folder from push.", metavar="ORG/NAME")
     ],
-    *,
-    revision: Annotated[str | None, in_run("A commit, tag or branch. Default: the newest commit.")] = None,
-    offline: Annotated[bool, in_run("Use what was downloaded before, and no network.", "--offline")] = False,
-    model: Annotated[
-        str | None,
-        in_run(
-            "The model that the intervention is for. Its fingerprint is checked.",
-            autocompletion=complete.models,
-        ),
-    ] = None,
-    device: shared_options.Device = None,
-    out: Annotated[str | None, in_output("The folder to write. Default: interventions/ORG-NAME.")] = None,
-    overwrite: shared_options.Overwrite = False,
+    options: PullOptions,
     json: shared_options.Json = False,
 ) -> None:
     """Download an intervention from the Hugging Face hub: JSON and safetensors only, from one commit."""
     from pivotal.exports import hub
     from pivotal.records import serial
 
-    pulled = hub.pull(repository, revision, offline=offline)
+    pulled = hub.pull(repository, options.revision, offline=options.offline)
     intervention, commit = pulled.intervention, pulled.source.commit
-    checked = _check_fingerprint(intervention, model, device)
+    checked = _check_fingerprint(intervention, options.model, options.device)
     name = Path(repository).resolve().name if commit is None else repository.replace("/", "-")
-    folder = Path(out) if out is not None else Path("interventions") / name
-    hub.keep(pulled, folder, overwrite=overwrite)
+    folder = Path(options.out or f"interventions/{name}")
+    hub.keep(pulled, folder, overwrite=options.overwrite)
     if json:
         told = {"folder": str(folder), "fingerprint_checked": checked, "cached": pulled.cached}
         terminal.as_json({**told, **serial.plain(pulled.source)})
         return
     terminal.line(repr(intervention))
-    if pulled.cached and not offline:
+    if pulled.cached and not options.offline:
         terminal.note("The Hugging Face hub does not answer. These are files of an earlier download.")
     if not checked:
         terminal.note(

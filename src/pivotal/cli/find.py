@@ -3,24 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, in_search
+from pivotal.cli.shared_options import SEARCH, argument, in_output, in_search
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import JOINT, Question
-from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps
+from pivotal.records.evidence import Level
 
 if TYPE_CHECKING:
     from pivotal.searches.base import Search
 
 
-@shared_options.takes_question
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of a search by name. None leaves an option at the default of the search."""
+
+    help_panel: ClassVar[str] = SEARCH
+
+    max_change: float | None = None
+    """How far each question of --keep may change: the mean change of the probability of the expected word, among the
+    two words of a pair. Default: 0.02, two points of accuracy."""
+    max_units: float | None = None
+    """Maximum number of units, or a fraction of all units. Default: 4 at every step, 5 at a single step."""
+    max_kl: float | None = None
+    """Upper bound on the KL divergence from the untouched model, for searches that support it."""
+    kl_weight: float | None = None
+    """Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."""
+    masks: Literal["shared", "per-direction"] | None = None
+    """One mask for both directions, or one for each."""
+    updates: int | None = None
+    """Number of optimisation steps."""
+
+
+@dataclass(frozen=True)
+class FindOptions:
+    help_panel: ClassVar[str] = SEARCH
+
+    runs: int = 1
+    """Number of runs, computed together, with consecutive seeds."""
+    search: str = "learned"
+    """A name from `pivotal list searches`."""
+    preset: str | None = None
+    """A named set of options of the search, e.g. paper, which also means --values unbounded."""
+    controls: int = CONTROLS
+    """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
+    is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
+    evidence: Level = "quick"
+    """How much is checked before the verdict. full repeats the search with permuted labels and with shuffled weights,
+    and tests other phenomena. For a finished run, the missing checks are added."""
+
+
+@shared_options.takes_options
 def find(
     ctx: typer.Context,
+    question: Question,
+    options: FindOptions,
+    bounds: SearchOptions,
     more: Annotated[
         list[str] | None,
         argument(
@@ -34,76 +77,28 @@ def find(
         list[str] | None,
         in_search(
             "What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds "
-            f"the change of each question, --max-kl (default {KEEP_KL:g}) the KL of the text. May be repeated.",
+            "the change of each question, --max-kl (default 0.02) the KL of the text. May be repeated.",
             metavar="QUESTION",
             autocompletion=complete.phenomena,
         ),
-    ] = None,
-    max_change: Annotated[
-        float | None,
-        in_search(
-            "How far each question of --keep may change: the mean change of the probability of the expected word, "
-            f"among the two words of a pair. Default: {KEEP_CHANGE:g}, two points of accuracy."
-        ),
-    ] = None,
-    max_units: Annotated[
-        float | None,
-        in_search(
-            "Maximum number of units, or a fraction of all units. "
-            f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
-        ),
-    ] = None,
-    max_kl: shared_options.MaxKL = None,
-    kl_weight: shared_options.KLWeight = None,
-    masks: Annotated[
-        Literal["shared", "per-direction"] | None, in_search("One mask for both directions, or one for each.")
-    ] = None,
-    updates: Annotated[int | None, in_search("Number of optimisation steps.")] = None,
-    runs: Annotated[int, in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)] = 1,
-    search: Annotated[
-        str, in_search("A name from `pivotal list searches`.", autocompletion=complete.searches)
-    ] = "learned",
-    preset: Annotated[
-        str | None,
-        in_search("A named set of options of the search, e.g. paper, which also means --values unbounded."),
     ] = None,
     option: Annotated[
         list[str] | None,
         in_search(
             "Any option of the search; `pivotal list searches` lists them. May be repeated.",
-            "--option",
-            "-o",
+            *("--option", "-o"),
             metavar="NAME=VALUE",
         ),
     ] = None,
-    controls: Annotated[
-        int,
-        in_search(
-            "Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the "
-            "verdict is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added.",
-            min=0,
-        ),
-    ] = CONTROLS,
-    evidence: Annotated[
-        Literal["none", "quick", "full"],
-        in_search(
-            "How much is checked before the verdict. full repeats the search with permuted labels and with shuffled "
-            "weights, and tests other phenomena. For a finished run, the missing checks are added."
-        ),
-    ] = "quick",
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     out: Annotated[
         str | None,
-        in_output(
-            "The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
-            metavar="DIR",
-        ),
+        in_output("The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."),
     ] = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
-    **question: Any,
 ) -> None:
     """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
 
@@ -116,31 +111,21 @@ def find(
     from pivotal.searches import preset_values
     from pivotal.watch import display
 
-    question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
+    asked: dict[str, Any] = {"phenomenon": JOINT.join([question.phenomenon, *(more or ())])}
     if shared_options.is_default(ctx, "values"):
-        question |= preset_values(search, preset)
+        asked |= preset_values(options.search, options.preset)
     if not all(one.strip() for one in keep or ()):
         raise PivotalError(
             "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
         )
-    asking = Question(**question, keep=JOINT.join(keep or ())).checked()
-    given = {
-        "max_units": max_units,
-        "max_kl": max_kl,
-        "max_change": max_change,
-        "kl_weight": kl_weight,
-        "masks": masks,
-        "updates": updates,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = build_search(search, preset, given, option or [], asking.steps)
+    given = {name: value for name, value in vars(bounds).items() if value is not None}
     with display(quiet) as watching:
         found = solve(
-            asking,
-            chosen,
-            runs=runs,
-            controls=controls,
-            evidence=evidence,
+            replace(question, **asked, keep=JOINT.join(keep or ())).checked(),
+            build_search(options.search, options.preset, given, option or []),
+            runs=options.runs,
+            controls=options.controls,
+            evidence=options.evidence,
             out=out,
             overwrite=overwrite,
             device=device,
@@ -160,9 +145,7 @@ def find(
     terminal.line(f"{place} {folder.path}; read {folder.report}")
 
 
-def build_search(
-    name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: Steps
-) -> Search:
+def build_search(name: str, preset: str | None, given: dict[str, Any], options: Sequence[str]) -> Search:
     """The search with its settings: those of the preset, overridden by the options."""
     from pivotal.searches import choose
 
@@ -176,4 +159,4 @@ def build_search(
         if key in given:
             raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value
-    return choose(name, preset, given, steps)
+    return choose(name, preset, given)

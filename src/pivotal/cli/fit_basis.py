@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, panel
+from pivotal.cli.shared_options import argument
+from pivotal.options import check_least
 
-_in_text = panel("Text")
+
+@dataclass(frozen=True)
+class BasisOptions:
+    help_panel: ClassVar[str] = "Text"
+
+    kind: Literal["pca", "whitened"] = "pca"
+    """Principal components, or the same in units of their standard deviations."""
+    sentences: str | None = None
+    """A text file with one sentence per line. Default: the bundled text, about 1,300 words."""
+    tokens: int = 200_000
+    """Maximum number of tokens to read."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    out: str | None = None
+    """The folder to write. Default: bases/MODEL-SITE-KIND."""
+    overwrite: bool = False
+    """Replace the content of the folder."""
+
+    def __post_init__(self) -> None:
+        check_least(self, tokens=2)
 
 
+@shared_options.takes_options
 def fit_basis(
     model: Annotated[
         str,
@@ -19,22 +41,7 @@ def fit_basis(
         ),
     ],
     site: Annotated[str, argument("One site, such as resid.12 or hidden.0.")],
-    kind: Annotated[
-        Literal["pca", "whitened"],
-        _in_text("Principal components, or the same in units of their standard deviations."),
-    ] = "pca",
-    out: Annotated[
-        str | None, in_output("The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR")
-    ] = None,
-    sentences: Annotated[
-        str | None,
-        _in_text(
-            "A text with one sentence per line. Default: the bundled text, about 1,300 words.", metavar="FILE"
-        ),
-    ] = None,
-    tokens: Annotated[int, _in_text("Maximum number of tokens to read.", min=2)] = 200_000,
-    device: shared_options.Device = None,
-    overwrite: shared_options.Overwrite = False,
+    options: BasisOptions,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
@@ -42,33 +49,26 @@ def fit_basis(
 
     The sites of a search then name the folder: `--sites resid.12@pca:FOLDER`.
     """
-    import re
     from pathlib import Path
 
+    from pivotal.files import slug
     from pivotal.jobs.fit_basis import fit_basis as fit
     from pivotal.jobs.fit_basis import one_site
     from pivotal.models import load_model
     from pivotal.records.run import Progress
     from pivotal.watch import display
 
-    lm = load_model(model, device=device)
-    name = "-".join(
-        re.sub(r"[^\w.]+", "-", part).strip("-") for part in (lm.name, one_site(lm, site).name, kind)
-    )
-
-    def show(done: int, total: int) -> None:
-        watching.progress(Progress("reading", done, total))
-
+    lm = load_model(model, device=options.device)
     with display(quiet) as watching:
         made = fit(
             lm,
             site,
-            kind=kind,
-            corpus=sentences,
-            out=Path(out) if out is not None else Path("bases") / name,
-            tokens=tokens,
-            overwrite=overwrite,
-            progress=show,
+            kind=options.kind,
+            corpus=options.sentences,
+            out=Path(options.out or f"bases/{slug(lm.name, one_site(lm, site).name, options.kind)}"),
+            tokens=options.tokens,
+            overwrite=options.overwrite,
+            progress=lambda done, total: watching.progress(Progress("reading", done, total)),
         )
     if json:
         terminal.as_json({**vars(made), "folder": str(made.folder)})

@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import argument, in_question
+from pivotal.cli.shared_options import RunOptions, argument
+from pivotal.options import check_least
 from pivotal.questions.question import check_seed
-
-_in_text = shared_options.panel("Text")
 
 Side = tuple[Sequence[tuple[str, float]], Sequence[str]]
 """What one side says: the likeliest next words with their probabilities, and the continuations."""
 
 
-@shared_options.takes_run
+@dataclass(frozen=True)
+class TextOptions:
+    help_panel: ClassVar[str] = "Text"
+
+    direction: str | None = None
+    """The label to flip to, e.g. plural. Default: both."""
+    cue: str | None = None
+    """For a single-step intervention: the word to edit at, or its index from 0."""
+    length: int = 12
+    """Number of words to generate."""
+    samples: int = 1
+    """Number of continuations from each side."""
+    temperature: float = 0.0
+    """Sampling temperature; 0 takes the likeliest word at every step."""
+    seed: int = 0
+    """Seed of the samples, the same for both sides."""
+    top: int = 6
+    """Number of likeliest next words to show."""
+
+    def __post_init__(self) -> None:
+        check_least(self, length=1, samples=1, temperature=0, top=1)
+        check_seed(self.seed)
+
+
+@shared_options.takes_options
 def generate(
+    path: shared_options.Run,
     prompt: Annotated[str, argument("The text to continue, words separated by spaces.")],
-    *,
-    direction: Annotated[
-        str | None, in_question("The label to flip to, e.g. plural. Default: both.", show_default=False)
-    ] = None,
-    cue: Annotated[
-        str | None,
-        in_question(
-            "For a single-step intervention: the word to edit at, or its index from 0.", metavar="WORD|INDEX"
-        ),
-    ] = None,
-    length: Annotated[int, _in_text("Number of words to generate.", min=1)] = 12,
-    samples: Annotated[int, _in_text("Number of continuations from each side.", min=1)] = 1,
-    temperature: Annotated[
-        float, _in_text("Sampling temperature; 0 takes the likeliest word at every step.", min=0)
-    ] = 0.0,
-    seed: Annotated[int, _in_text("Seed of the samples, the same for both sides.", min=0)] = 0,
-    top: Annotated[int, _in_text("Number of likeliest next words to show.", min=1)] = 6,
+    run: RunOptions,
+    options: TextOptions,
     json: shared_options.Json = False,
-    **chosen: Any,
 ) -> None:
     """Show the next words and continuations side by side: the untouched model, and with the units set."""
     from pivotal.cli.run_argument import Saved
@@ -44,8 +53,7 @@ def generate(
     from pivotal.models.base import LanguageModel
     from pivotal.models.intervened import IntervenedModel, encode_typed
 
-    check_seed(seed)
-    saved = Saved.read(**chosen)
+    saved, direction, cue = Saved.read(path, run), options.direction, options.cue
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     i = saved.intervention
@@ -63,12 +71,16 @@ def generate(
     encode_typed(lm, prompt)
 
     def both(lm: LanguageModel | IntervenedModel) -> Side:
-        texts = lm.generate(prompt, words=length, samples=samples, temperature=temperature, seed=seed)
-        return lm.next_words(prompt, k=top), texts
+        sampling: dict[str, Any] = {
+            "samples": options.samples,
+            "temperature": options.temperature,
+            "seed": options.seed,
+        }
+        return lm.next_words(prompt, k=options.top), lm.generate(prompt, words=options.length, **sampling)
 
     untouched = both(lm)
     edited = {
-        one: both(lm.intervened(i, one, cue=cue, any_model=saved.any_model))
+        one: both(lm.intervened(i, one, cue=cue, any_model=run.any_model))
         for one in (set_units if direction is None else [direction])
     }
     if json:

@@ -52,6 +52,11 @@ class Verbs(TyperGroup):
         terminal.ARGUMENTS.set(tuple(args))
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        if args[0] in ("report", "open"):  # typer would suggest the verb that is spelt most alike, `export`
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'show'?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             with signals():

@@ -7,13 +7,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pivotal.cli import terminal
+from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.files import locked
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run, read_run
-from pivotal.questions.question import Dtype, Question
+from pivotal.questions.question import Question
 from pivotal.records.intervention import CARD, Intervention
 
 if TYPE_CHECKING:
@@ -30,18 +31,12 @@ class Saved:
     path: str
     run: int | None
     """Its number in the run."""
-    model: str | None = None
-    """Where the model is now. The question of the run has what is None here and below."""
-    priming: str | None = None
-    dtype: Dtype | None = None
-    device: str | None = None
-    any_model: bool = False
-    """Whether the intervention may be applied to a model other than the one it was found in."""
+    options: RunOptions
 
     @staticmethod
-    def read(path: str, run: int | None = None, **options: Any) -> Saved:
-        """The run or intervention at a path, with the options of `takes_run`. RUN/interventions/0 is run 0 of RUN."""
-        given = Path(path)
+    def read(path: str, options: RunOptions) -> Saved:
+        """The run or intervention at a path. RUN/interventions/0 is run 0 of RUN."""
+        given, run = Path(path), options.run
         if (given / CARD).is_file():
             if run is not None:
                 raise PivotalError(
@@ -50,7 +45,7 @@ class Saved:
             inner = given.resolve()
             home, number = inner.parent.parent, inner.name
             if inner.parent.name != INTERVENTIONS or not number.isdigit() or not holds_run(home):
-                return Saved(Intervention.load(given), None, path, None, **options)
+                return Saved(Intervention.load(given), None, path, None, options)
             given, run = home, int(number)
         elif not holds_run(given):
             raise PivotalError(
@@ -60,17 +55,17 @@ class Saved:
 
         def of(folder: RunFolder) -> Saved:
             number = run if run is not None else folder.summary().best if folder.finished else 0
-            return Saved(folder.intervention(number), folder, path, number, **options)
+            return Saved(folder.intervention(number), folder, path, number, options)
 
         return read_run(given, of)
 
     @staticmethod
     @contextmanager
-    def locked(path: str, run: int | None = None, **options: Any) -> Iterator[Saved]:
+    def locked(path: str, options: RunOptions) -> Iterator[Saved]:
         """The same, with the lock of the run folder within the block."""
-        folder = Saved.read(path, run).folder
+        folder = Saved.read(path, options).folder
         with nullcontext() if folder is None else locked(folder.path):
-            yield Saved.read(path, run, **options)
+            yield Saved.read(path, options)
 
     @cached_property
     def question(self) -> Question:
@@ -84,7 +79,7 @@ class Saved:
             asked = Question(
                 model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with, sites=sites
             )
-        chosen: dict[str, Any] = {"model": self.model, "priming": self.priming, "dtype": self.dtype}
+        chosen = {name: getattr(self.options, name) for name in ("model", "priming", "dtype")}
         return replace(asked, **{name: value for name, value in chosen.items() if value is not None})
 
     def divided(self, cure: str = "") -> tuple[PairSet, PairSet]:
@@ -130,7 +125,7 @@ class Saved:
         name any model, and that must not download anything."""
         from pivotal.problem.prepare import model_of
 
-        model = model_of(self.question, self.device, download=self.model is not None)
-        self.intervention.check_model(model.name, model.fingerprint(), any_model=self.any_model)
+        model = model_of(self.question, self.options.device, download=self.options.model is not None)
+        self.intervention.check_model(model.name, model.fingerprint(), any_model=self.options.any_model)
         whole = {} if self.folder is None else self.folder.bases()
         return model.in_bases(whole).in_bases(self.intervention.bases)

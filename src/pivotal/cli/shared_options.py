@@ -1,21 +1,24 @@
-"""Options that several verbs share, each with one name, one help text and one panel.
+"""How the options of a verb are declared.
 
-A verb that starts a job takes the fields of `Question` (see `takes_question`). A verb that reads a run takes its
-question from the run; its `--model`, `--priming` and `--dtype` only override that (`RunModel` …).
+An option is a field of a dataclass, and the string under the field is its help. A verb takes such dataclasses as
+parameters (`takes_options`): `Question` if it starts a job, `RunOptions` if it reads a run, and its own. Arguments
+and options with special flags are parameters in typer's way (`argument`, `in_output` …).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import typer
 
 from pivotal.cli import complete
 from pivotal.options import Option, options_of
-from pivotal.questions import question
-from pivotal.questions.question import Question
+from pivotal.questions.question import Dtype, Question
 
 RUN, QUESTION, SEARCH, MACHINE, OUTPUT = "Run", "Question", "Search", "Machine", "Output"
 """The panels of a help page, in this order."""
@@ -41,46 +44,59 @@ def argument(text: str, **more: Any) -> Any:
     return typer.Argument(help=text, **{"show_default": False, **more})
 
 
-# -- the question -----------------------------------------------------------------------------------------------------
+# -- fields as options ------------------------------------------------------------------------------------------------
 
 _NOT_ASKED = ("split_seed", "keep")
-"""Fields that are no options of every verb."""
-_COMPLETED = {"model": complete.models, "phenomenon": complete.phenomena}
+"""Fields of `Question` that are not options of every verb."""
+_ARGUMENTS = {"model": complete.models, "phenomenon": complete.phenomena}
+"""Fields of `Question` that are arguments."""
+_COMPLETED = {"model": complete.models, "search": complete.searches, "to": complete.exports}
+_PANELS = {
+    **dict.fromkeys(("direction", "cue"), QUESTION),
+    **dict.fromkeys(("device", "dtype", "ray", "cpus", "gpus"), MACHINE),
+    **dict.fromkeys(("out", "overwrite", "dry_run", "json", "quiet"), OUTPUT),
+}
+"""The options that have the same panel in all verbs. The others have that of their dataclass, `help_panel`."""
 
 
-def takes_question(verb: Verb) -> Verb:
-    """Give a verb the fields of `Question` as arguments and options. They replace its `**` parameter."""
-    names = [option.name for option in options_of(Question) if option.name not in _NOT_ASKED]
-    return takes_fields(Question, *names)(verb)
+def takes_options(verb: Verb) -> Verb:
+    """Give a verb an option for every field of the dataclasses among its parameters."""
+    own = inspect.signature(verb, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in own if dataclasses.is_dataclass(p.annotation)}
+    fields = {name: [o for o in options_of(cls) if o.name not in _NOT_ASKED] for name, cls in groups.items()}
+
+    @functools.wraps(verb)
+    def called(**given: Any) -> None:
+        for name, options in fields.items():
+            given[name] = groups[name](**{option.name: given.pop(option.name) for option in options})
+        verb(**given)
+
+    added = [_field(option, groups[name]) for name, options in fields.items() for option in options]
+    return with_parameters(called, added, instead_of=groups)  # type: ignore[return-value]
 
 
-def takes_fields(settings: type, *names: str, declare: Declare | None = None) -> Callable[[Verb], Verb]:
+def takes_fields(settings: type, *names: str, help_panel: str = QUESTION) -> Callable[[Verb], Verb]:
     """Give a verb some fields of a dataclass as arguments and options. They replace its `**` parameter."""
 
     def take(verb: Verb) -> Verb:
-        return with_parameters(verb, [_field(o, declare) for o in options_of(settings) if o.name in names])
+        chosen = [option for option in options_of(settings) if option.name in names]
+        return with_parameters(verb, [_field(option, settings, help_panel) for option in chosen])
 
     return take
 
 
-def takes_run(verb: Verb) -> Verb:
-    """Give a verb the argument RUN and the options that `Saved.read` takes. They replace its `**` parameter."""
-    folder = parameter("path", Run, inspect.Parameter.empty)
-    options = {"run": WhichRun, "model": RunModel, "priming": RunPriming, "device": Device, "dtype": RunDtype}
-    added = [parameter(name, kind, None) for name, kind in options.items()]
-    return with_parameters(verb, [folder, *added, parameter("any_model", AnyModel, False)])
-
-
-def _field(option: Option, declare: Declare | None) -> inspect.Parameter:
+def _field(option: Option, settings: type, help_panel: str = QUESTION) -> inspect.Parameter:
     kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
     about: Any
-    if option.name in _COMPLETED:
-        about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
+    if settings is Question and option.name in _ARGUMENTS:
+        about = typer.Argument(help=option.help, autocompletion=_ARGUMENTS[option.name])
     else:
-        declare = declare or (in_machine if option.name == "dtype" else in_question)
+        declare = panel(_PANELS.get(option.name, getattr(settings, "help_panel", help_panel)))
         flags = [f"--{option.name.replace('_', '-')}"] if option.type is bool else []  # without --no-…
-        about = declare(option.help, *flags, min=0 if option.name == "seed" else None)
-    return parameter(option.name, Annotated[kind, about], option.default)
+        flags += ["-q"] if option.name == "quiet" else []
+        about = declare(option.help, *flags, autocompletion=_COMPLETED.get(option.name))
+    default = inspect.Parameter.empty if option.required else option.default
+    return parameter(option.name, Annotated[kind, about], default)
 
 
 def is_default(context: typer.Context, name: str) -> bool:
@@ -93,16 +109,19 @@ def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def with_parameters(verb: Verb, added: Iterable[inspect.Parameter]) -> Verb:
-    """Change the signature of a verb: the added parameters replace the `**` one, and all are sorted by panel."""
+def with_parameters(verb: Verb, added: Iterable[inspect.Parameter], instead_of: Container[str] = ()) -> Verb:
+    """Change the signature of a verb: the added parameters replace the `**` one and those named. Arguments come first,
+    the added ones before its own; options are sorted by panel."""
     signature = inspect.signature(verb, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = [
+        p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD and p.name not in instead_of
+    ]
     added = list(added)
-    arguments = [p for p in added if _place(p) == _ARGUMENT]  # those of the question come first
+    arguments = [p for p in added if _place(p) == _ARGUMENT]
     options = [p for p in added if _place(p) != _ARGUMENT]
     every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*arguments, *own, *options)]
     every.sort(key=_place)
-    verb.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+    verb.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     verb.__annotations__ = {p.name: p.annotation for p in every} | {"return": None}
     return verb
 
@@ -112,67 +131,49 @@ _ARGUMENT = -2
 
 def _place(of: inspect.Parameter) -> int:
     """Arguments come first, then the panels in their order; a verb's own panels come before the shared ones."""
-    if of.annotation is typer.Context:  # not shown
-        return _ARGUMENT
-    about = of.annotation.__metadata__[0]
-    if isinstance(about, typer.models.ArgumentInfo):
+    about = getattr(of.annotation, "__metadata__", (None,))[0]
+    if not isinstance(
+        about, typer.models.OptionInfo
+    ):  # an argument, typer's context, or options to be expanded
         return _ARGUMENT
     panels = (RUN, QUESTION, SEARCH, MACHINE, OUTPUT)
     return panels.index(about.rich_help_panel) if about.rich_help_panel in panels else -1
 
 
-# -- the search -------------------------------------------------------------------------------------------------------
-
-MaxKL: TypeAlias = Annotated[
-    float | None,
-    in_search("Upper bound on the KL divergence from the untouched model, for searches that support it."),
-]
-KLWeight: TypeAlias = Annotated[
-    float | None,
-    in_search(
-        "Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."
-    ),
-]
-
-# -- a run that is read -----------------------------------------------------------------------------------------------
+# -- options of several verbs -----------------------------------------------------------------------------------------
 
 Run: TypeAlias = Annotated[
     str, typer.Argument(metavar="RUN", help="A run folder, or an intervention such as RUN/interventions/0.")
 ]
-WhichRun: TypeAlias = Annotated[
-    int | None, in_run("Which run of the folder, by number. Default: the best run on training pairs.", min=0)
-]
-RunModel: TypeAlias = Annotated[
-    str | None,
-    in_run("Where the model is now. Default: where the run found it.", autocompletion=complete.models),
-]
-RunPriming: TypeAlias = Annotated[
-    str | None, in_run("Text that the model reads before every sentence. Default: the run's.")
-]
-RunDtype: TypeAlias = Annotated[
-    question.Dtype | None,
-    in_machine("Number format of the model; half precision needs a GPU. Default: the run's."),
-]
-AnyModel: TypeAlias = Annotated[
-    bool, in_run("Apply the intervention to a model other than the one it was found in.", "--any-model")
-]
 
-# -- the machine ------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Which intervention of a folder, and the model to apply it to. The question of the run has what is None here."""
+
+    help_panel: ClassVar[str] = RUN
+
+    run: int | None = None
+    """Which run of the folder, by number. Default: the best run on training pairs."""
+    model: str | None = None
+    """Where the model is now. Default: where the run found it."""
+    priming: str | None = None
+    """Text that the model reads before every sentence. Default: the run's."""
+    dtype: Dtype | None = None
+    """Number format of the model; half precision needs a GPU. Default: the run's."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    any_model: bool = False
+    """Apply the intervention to a model other than the one it was found in."""
+
 
 Device: TypeAlias = Annotated[str | None, in_machine("cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
-Dtype: TypeAlias = Annotated[
-    question.Dtype | None,
-    in_machine(next(option.help for option in options_of(Question) if option.name == "dtype")),
-]
 BatchNodes: TypeAlias = Annotated[
     int | None,
     in_machine(
         "Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096.", min=1
     ),
 ]
-
-# -- the output -------------------------------------------------------------------------------------------------------
-
 Overwrite: TypeAlias = Annotated[bool, in_output("Replace the content of the folder.", "--overwrite")]
 OverwriteFile: TypeAlias = Annotated[
     bool, in_output("Replace the file of --out if it exists.", "--overwrite")

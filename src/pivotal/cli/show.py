@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument, in_output
@@ -17,24 +18,26 @@ if TYPE_CHECKING:
     from pivotal.report.study import StudyFolder
 
 
+@dataclass(frozen=True)
+class ShowOptions:
+    help_panel: ClassVar[str] = shared_options.OUTPUT
+
+    page: bool = False
+    """Write the page and figures again, and the tables of a study as Markdown, LaTeX and CSV."""
+    site: Path | None = None
+    """For an atlas: write its site to this folder."""
+
+
+@shared_options.takes_options
 def show(
     folder: Annotated[str, argument("The folder of a run or a study.", metavar="FOLDER")],
-    page: Annotated[
-        bool,
-        in_output(
-            "Write the page and figures again, and the tables of a study as Markdown, LaTeX and CSV.",
-            "--page",
-        ),
-    ] = False,
+    options: ShowOptions,
     browser: Annotated[
-        bool, in_output("Open the page in the browser. It is written if it is missing.", "--open")
+        bool, in_output("Open the page in the browser. It is written if missing.", "--open")
     ] = False,
     form: Annotated[
         Literal["md", "tex", "csv"] | None,
         in_output("For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"),
-    ] = None,
-    site: Annotated[
-        Path | None, in_output("For an atlas: write its site to this folder.", metavar="DIR")
     ] = None,
     json: shared_options.Json = False,
 ) -> None:
@@ -44,13 +47,14 @@ def show(
     """
     from pivotal.report.study import StudyFolder
 
+    site = options.site
     if json and form is not None:
         raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
     study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
     if study is None and (form is not None or site is not None):
         option = "--site" if form is None else "--format"
         raise PivotalError(f"{option} is for a study, but {folder} holds no study. Leave it out.")
-    written = _write_page(folder, study, page, browser)
+    written = _write_page(folder, study, options.page, browser)
     if study is not None:
         _show_study(study, written, form, site, json)
     else:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_machine, in_output, in_question, in_search
+from pivotal.cli.shared_options import argument, in_output, in_question, in_search
 from pivotal.errors import PivotalError
 from pivotal.questions.question import Question
 
@@ -22,81 +22,71 @@ if TYPE_CHECKING:
 FAILED = 1
 """The exit code if some runs failed. The other results are saved, and the same command tries the failed runs again."""
 
-Out = Annotated[
-    str | None,
-    in_output("The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.", metavar="DIR"),
-]  # fmt: skip
+
+@dataclass(frozen=True)
+class StudyOptions:
+    only: str | None = None
+    """Run only cells whose name contains this text or matches it (* and ? are wildcards)."""
+    seeds: int | None = None
+    """Number of runs of each cell. Default: the recipe's."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address, several batches at a time; local starts Ray on this machine."""
+    cpus: int | None = None
+    """CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray."""
+    gpus: float | None = None
+    """GPUs per batch on Ray; may be a fraction."""
+    out: str | None = None
+    """The folder of the study. Default: runs/study-NAME. An unfinished study is resumed."""
+    dry_run: bool = False
+    """Show what would run, and run nothing."""
+    json: bool = False
+    """Print the result as JSON."""
+    quiet: bool = False
+    """Show no progress and no tables, only the result."""
 
 
 def carry_out(
     recipe: Recipe,
+    options: StudyOptions,
     *,
     report: Callable[[Path], object] | None = None,
     check: bool = False,
-    only: Annotated[
-        str | None,
-        in_question(
-            "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
-            metavar="CELLS",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None, in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N")
-    ] = None,
-    device: shared_options.Device = None,
-    ray: Annotated[
-        bool, in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
-    ] = False,
-    ray_address: Annotated[
-        str | None, in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
-    ] = None,
-    cpus: Annotated[
-        int | None,
-        in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1),
-    ] = None,
-    gpus: Annotated[float | None, in_machine("GPUs per batch on Ray; may be a fraction.", min=0)] = None,
-    out: Out = None,
-    dry_run: Annotated[bool, in_output("Show what would run, and run nothing.", "--dry-run")] = False,
-    json: shared_options.Json = False,
-    quiet: shared_options.Quiet = False,
 ) -> Studied | None:
     """Run the study of a recipe; with `dry_run`, print the plan and return None. With `check`, search nothing."""
     from pivotal.jobs.study.job import dry_run as plan_of
     from pivotal.jobs.study.job import study as solve
     from pivotal.watch import display
 
-    if gpus is not None and not ray and ray_address is None:
+    gpus = options.gpus
+    if gpus is not None and options.ray is None:
         raise PivotalError(
-            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray or "
-            "--ray-address, or leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
+            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray, or leave "
+            "--gpus out and choose a GPU with --device, such as cuda or cuda:1."
         )
-    asks = recipe.resources
-    asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
+    stated: dict[str, Any] = {"cpus": options.cpus, "gpus": gpus}
+    asks = replace(recipe.resources, **{name: value for name, value in stated.items() if value is not None})
     executor = None
-    if ray or ray_address is not None:
+    if options.ray is not None:
         from pivotal.jobs.study.ray import OnRay
 
-        executor = OnRay(asks, ray_address)
-    asked: dict[str, Any] = {"out": out, "only": only, "runs": seeds, "device": device, "check": check}
-    if dry_run:
-        _print(plan_of(recipe, **asked, executor=executor), json)
+        executor = OnRay(asks, options.ray)
+    asked: dict[str, Any] = {
+        **{"out": options.out, "only": options.only, "runs": options.seeds, "device": options.device},
+        **{"check": check, "executor": executor},
+    }
+    if options.dry_run:
+        _print(plan_of(recipe, **asked), options.json)
         return None
-    with display(quiet) as watch:
+    with display(options.quiet) as watch:
         recipe = replace(recipe, resources=asks)
-        command = terminal.command()
-        return solve(recipe, **asked, executor=executor, command=command, watch=watch, report=report)
+        return solve(recipe, **asked, command=terminal.command(), watch=watch, report=report)
 
 
-def takes_study_options(verb: shared_options.Verb) -> shared_options.Verb:
-    """Give a verb the options of `carry_out`. They replace its `**` parameter."""
-    options = inspect.signature(carry_out, eval_str=True, locals={"Recipe": Any, "Studied": Any}).parameters
-    return shared_options.with_parameters(
-        verb, [option for name, option in options.items() if name not in ("recipe", "report", "check")]
-    )
-
-
-@takes_study_options
+@shared_options.takes_options
 def study(
+    options: StudyOptions,
     recipe: Annotated[
         str,
         argument(
@@ -119,7 +109,6 @@ def study(
             "With --merge: copy only the interventions of the runs, not their whole folders.", "--light"
         ),
     ] = False,
-    **asked: Any,
 ) -> None:
     """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
@@ -137,15 +126,16 @@ def study(
 
     chosen = read_recipe(recipe)
     if merge:
-        _merge(chosen, merge, asked["out"], light, asked["json"])
+        _merge(chosen, merge, options.out, light, options.json)
     elif light:
         raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
-    elif (studied := carry_out(chosen, report=refresh, **asked)) is not None:
-        finish(studied, asked["json"])
+    elif (studied := carry_out(chosen, options, report=refresh)) is not None:
+        finish(studied, options.json)
 
 
-@takes_study_options
+@shared_options.takes_options
 def atlas(
+    options: StudyOptions,
     recipe: Annotated[
         str,
         argument(
@@ -158,7 +148,6 @@ def atlas(
     check: Annotated[
         bool, in_question("Only test which phenomena the models know, and search nothing.", "--check")
     ] = False,
-    **asked: Any,
 ) -> None:
     """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
@@ -173,46 +162,51 @@ def atlas(
     from pivotal.report.study import StudyFolder
 
     chosen = read_recipe(recipe, prefix="atlas-")
-    studied = carry_out(chosen, report=write_site, check=check, **asked)
+    studied = carry_out(chosen, options, report=write_site, check=check)
     if studied is None:
         return
     folder, page = StudyFolder.open(studied.folder), studied.folder / SITE / INDEX
-    if check and not asked["json"]:
+    if check and not options.json:
         terminal.table(what_is_known(atlas_of(folder.recipe, folder.rows)))
-    finish(studied, asked["json"], f"The site is {page}.", site=str(page))
+    finish(studied, options.json, f"The site is {page}.", site=str(page))
 
 
-@shared_options.takes_question
+@dataclass(frozen=True)
+class CompareOptions:
+    help_panel: ClassVar[str] = shared_options.SEARCH
+
+    searches: str | None = None
+    """Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that states
+    values, as paper does, uses them unless --values is given. Default: all searches."""
+    max_units: str = "1..5"
+    """Numbers of units to compare at: 1..10, 5, or 1,3,5."""
+    runs: int = 3
+    """Number of runs of each search, with consecutive seeds."""
+    max_kl: float | None = None
+    """Upper bound on the KL divergence from the untouched model, for searches that support it."""
+    kl_weight: float | None = None
+    """Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    out: str | None = None
+    """The folder of the study. Default: runs/study-NAME. An unfinished study is resumed."""
+
+
+@shared_options.takes_options
 def compare(
     ctx: typer.Context,
-    searches: Annotated[
-        str | None,
-        in_search(
-            "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that "
-            "states values, as paper does, uses them unless --values is given. Default: all searches.",
-            metavar="A,B,…",
-        ),
-    ] = None,
-    max_units: Annotated[
-        str, in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
-    ] = "1..5",
-    runs: Annotated[int, in_search("Number of runs of each search, with consecutive seeds.", min=1)] = 3,
-    max_kl: shared_options.MaxKL = None,
-    kl_weight: shared_options.KLWeight = None,
+    question: Question,
+    options: CompareOptions,
     option: Annotated[
         list[str] | None,
         in_search(
             "Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
-            "--option",
-            "-o",
+            *("--option", "-o"),
             metavar="SEARCH.NAME=VALUE",
         ),
     ] = None,
-    device: shared_options.Device = None,
-    out: Out = None,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
-    **question: Any,
 ) -> None:
     """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
 
@@ -225,21 +219,21 @@ def compare(
     from pivotal.report.study_tables import study_tables
     from pivotal.searches import SEARCHES
 
-    asked = Question(**question).checked()
+    asked = question.checked()
     # Only what the user states: a preset may state other values.
-    stated = [name for name in question if not shared_options.is_default(ctx, name) and name != "seed"]
+    stated = [name for name in vars(asked) if not shared_options.is_default(ctx, name) and name != "seed"]
     settings = {name: getattr(asked, name) for name in ("model", "phenomenon", "steps", *stated)}
-    settings |= {"max_kl": max_kl, "kl_weight": kl_weight}
+    settings |= {"max_kl": options.max_kl, "kl_weight": options.kl_weight}
     recipe = comparison(
-        SEARCHES.names() if searches is None else [name.strip() for name in searches.split(",")],
-        sizes_of(max_units),
+        SEARCHES.names() if options.searches is None else re.split(r"\s*,\s*", options.searches.strip()),
+        sizes_of(options.max_units),
         {name: value for name, value in settings.items() if value is not None},
         options=option or [],
-        runs=runs,
+        runs=options.runs,
         seed=asked.seed,
     )
-    asks: dict[str, Any] = {"device": device, "out": out, "json": json, "quiet": quiet}
-    studied = carry_out(recipe, **asks, report=write_study)
+    study = StudyOptions(device=options.device, out=options.out, json=json, quiet=quiet)
+    studied = carry_out(recipe, study, report=write_study)
     assert studied is not None
     folder = StudyFolder.open(studied.folder)
     if not json and not quiet:
@@ -270,11 +264,8 @@ def _print(plan: StudyPlan, json: bool) -> None:
     cells: list[dict[str, Any]] = []
     rows = []
     for cell in plan.cells:
-        runs, done, left = (
-            len(cell.seeds),
-            plan.done(cell),
-            [seed for part in plan.left(cell) for seed in part],
-        )
+        runs, done = len(cell.seeds), plan.done(cell)
+        left = [seed for part in plan.left(cell) for seed in part]
         cells.append({"cell": cell.name, "key": cell.key, "runs": runs, "done": done, "seeds_left": left})
         rows.append((cell.name, f"{done} of {runs}", " ".join(map(str, left)) or "none"))
     if json:

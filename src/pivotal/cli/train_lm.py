@@ -7,13 +7,14 @@ it.
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument, in_output
 from pivotal.errors import PivotalError
-from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
+from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
 
@@ -23,7 +24,30 @@ if TYPE_CHECKING:
 _in_text, _in_network = shared_options.panel("Text"), shared_options.panel("Network and training")
 
 
+@dataclass(frozen=True)
+class TrainingOptions:
+    help_panel: ClassVar[str] = "Text"
+
+    valid: Path | None = None
+    """Validation text. Default: some sentences of the corpus are held out."""
+    vocabulary: Path | None = None
+    """The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
+    seed: int = 0
+    """Seed of everything random."""
+    seeds: int = 1
+    """Number of models to train together, into DIR/seed-0, DIR/seed-1 …"""
+    checkpoint_minutes: float = 5.0
+    """Minutes between two checkpoints."""
+    snapshots: str = ""
+    """Also save the weights after these numbers of tokens, to DIR.snapshots; e.g. 10M,30M,1B."""
+    overwrite: bool = False
+    """Replace the models in DIR, or an unfinished training with other settings."""
+
+
 def train_lm(
+    options: TrainingOptions,
     more: Annotated[list[Path] | None, argument("More files of the corpus.", metavar="FILE")] = None,
     corpus: Annotated[
         list[Path] | None,
@@ -32,32 +56,10 @@ def train_lm(
             metavar="FILE...",
         ),
     ] = None,
-    valid: Annotated[
-        Path | None,
-        _in_text("Validation text. Default: some sentences of the corpus are held out.", metavar="FILE"),
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        _in_text(
-            "The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words.",
-            metavar="FILE",
-        ),
-    ] = None,
     out: Annotated[Path | None, in_output("The model folder to write. Required.", metavar="DIR")] = None,
     recipe: Annotated[
         str, _in_network(f"The defaults of the settings below: {' or '.join(RECIPES)}.")
     ] = "fast",
-    seed: Annotated[int, _in_network("Seed of everything random.", min=0)] = 0,
-    seeds: Annotated[
-        int, _in_network("Number of models to train together, into DIR/seed-0, DIR/seed-1 …", min=1)
-    ] = 1,
-    device: shared_options.Device = None,
-    checkpoint_minutes: Annotated[float, in_output("Minutes between two checkpoints.", min=0.0)] = 5.0,
-    snapshots: Annotated[str, in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
-    overwrite: Annotated[
-        bool,
-        in_output("Replace the models in DIR, or an unfinished training with other settings.", "--overwrite"),
-    ] = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
     **given: Any,
@@ -75,16 +77,9 @@ def train_lm(
         corpus=[*(corpus or []), *(more or [])],
         out=out,
         settings=settings_of(recipe, {name: value for name, value in given.items() if value is not None}),
-        valid=valid,
-        vocabulary=vocabulary,
-        seed=seed,
-        seeds=seeds,
-        device=device,
-        snapshots=snapshots,
-        overwrite=overwrite,
-        checkpoint_minutes=checkpoint_minutes,
         recipe=recipe,
         command=terminal.command(),
+        **vars(options),
     )
     with display(quiet) as watch:
         trained = train(job, watch)
@@ -128,6 +123,7 @@ def _defaults(option: Option) -> str:
 
 
 train_lm = shared_options.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
+train_lm = shared_options.takes_options(train_lm)
 
 
 # -- a checkpoint -----------------------------------------------------------------------------------------------
@@ -146,9 +142,7 @@ def import_lm(
     out: Annotated[
         Path | None,
         in_output(
-            "The model folder to write. Default: a local model with the name of the file.",
-            metavar="DIR",
-            show_default=False,
+            "The model folder to write. Default: a local model with the name of the file.", metavar="DIR"
         ),
     ] = None,
     overwrite: shared_options.Overwrite = False,

@@ -86,7 +86,7 @@ def find(
     """
     started, question = time.monotonic(), question or Question()
     search = _settled(search or LearnedMask(), question)
-    _check_controls(controls)
+    check_controls(controls)
     check_level(evidence)
     check_runs(runs, question.seed)
     shown: AbstractContextManager[Watch] = display() if progress else nullcontext(watch or Silent())
@@ -124,7 +124,7 @@ def _settled(search: Search, question: Question) -> Search:
     return bounded(search, names_of(question.keep)) if question.keep else search
 
 
-def _check_controls(controls: int) -> None:
+def check_controls(controls: int) -> None:
     if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
             f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",

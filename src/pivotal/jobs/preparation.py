@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.knowledge import few_to_flip, warnings_of
-from pivotal.files import LOCK, locked
+from pivotal.files import LOCK, locked, slug
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
@@ -82,25 +82,16 @@ class Prepared:
         """Which pairs and words are not used."""
         train, test, both = self.train, self.test, self.train.rejected + self.test.rejected
         if self.merged:
-            lines = (
-                "1 line of the file repeats"
-                if self.merged == 1
-                else f"{self.merged:,} lines of the file repeat"
-            )
-            yield f"{lines} an earlier line and {'is' if self.merged == 1 else 'are'} ignored."
+            yield f"Lines of the file that repeat an earlier line and are ignored: {self.merged:,}."
         if both.total:
             total = both.total + len(train) + len(test)
-            yield (
-                f"Skipped {both.total:,} of {total:,} pairs that {train.model.name} cannot be asked: "
-                f"{both.describe()}."
-            )
+            yield f"{train.model.name} cannot score {both.total:,} of {total:,} pairs: {both.describe()}."
         if both.left_out:
             yield f"Left some words out of their sets: {told_reasons(dict(both.left_out.most_common()))}."
         if self.dropped:
-            pairs = "1 pair" if self.dropped == 1 else f"{self.dropped:,} pairs"
             yield (
-                f"Left out {pairs} with both held-out and training words: {len(train):,} to train on, {len(test):,} "
-                "held out."
+                f"Pairs left out because they have both held-out and training words: {self.dropped:,}. There are "
+                f"{len(train):,} to train on, and {len(test):,} are held out."
             )
 
     def open_folder(self, command: str, runs: int) -> RunFolder:
@@ -205,8 +196,7 @@ def _joint(parts: Sequence[str]) -> str | None:
 
 def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str, Any]) -> Path:
     """`runs/<phenomenon>-<steps>-<model>`, numbered if that folder holds another run or other files."""
-    name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
-    number = 1
+    name, number = slug(phenomenon, steps, model), 1
     while True:
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
         if not path.exists() or (path.is_dir() and {file.name for file in path.iterdir()} <= {LOCK}):
@@ -226,10 +216,7 @@ def machine(device: torch.device) -> str:
 
 
 def _uses_tf32() -> bool:
-    """Whether products of float32 matrices keep 10 bits of the mantissa. The variable of the driver overrides torch."""
-    override = os.environ.get("NVIDIA_TF32_OVERRIDE")
-    if override in ("0", "1"):
-        return override == "1"
+    """Whether products of float32 matrices keep 10 bits of the mantissa."""
     products = torch.backends.cuda.matmul
     # torch 2.9 has a new setting, and then refuses to read the old one if the new one was used.
     return bool(
@@ -238,9 +225,8 @@ def _uses_tf32() -> bool:
 
 
 def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
+    with suppress(OSError):
+        named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+        if named is not None:
+            return named[1].strip()
+    return platform.processor() or platform.machine()

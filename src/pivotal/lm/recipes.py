@@ -83,8 +83,6 @@ class Settings:
 FLAGS = {"tied": ("--tied", "--untied"), "shuffle": ("--shuffle", "--as-it-stands")}
 """Settings that are true or false, as a command line says them."""
 
-SNAPSHOTS_HELP = "Also save the weights after these numbers of tokens, to DIR.snapshots; e.g. 10M,30M,1B."
-
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {},
     # The word-level example of PyTorch in 2017 with the settings of Gulordava et al. (2018).

@@ -36,17 +36,17 @@ class CheckReport(Record, frozen=True, kw_only=True):
     steps: Steps
     split: str = ""
     """What is unseen in a held-out pair."""
-    labels: tuple[str, str] | None
+    labels: tuple[str, str] | None = None
     """Null if the pairs could not be read."""
-    pairs: int
+    pairs: int = 0
     """The number of pairs that were read."""
-    asked: int
+    asked: int = 0
     """The number of pairs that the model can be asked."""
     sampled: int | None = None
     """The number of pairs that it was asked, if that was a sample of them."""
     notes: tuple[str, ...] = ()
     """What a reader inferred or left out."""
-    rejected: Rejections
+    rejected: Rejections = Rejections(total=0, reasons={})
     left_out: dict[str, int] = {}
     """Words that are left out of their sets, by reason, with the number of pairs."""
     exchange: Exchangeable | None = None

@@ -28,10 +28,10 @@ __all__ = [
 SEARCHES: Registry[Search] = Registry("searches", __name__, Search)  # type: ignore[type-abstract]
 
 
-def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
+def choose(name: str, preset: str | None, given: Mapping[str, object]) -> Search:
     """The search with the settings of a preset. The given settings override those of the preset."""
     cls = SEARCHES.get(name)
-    return settled(build(cls, {**preset_of(cls, preset), **given}), steps)
+    return build(cls, {**preset_of(cls, preset), **given})
 
 
 def preset_values(name: str, preset: str | None) -> dict[str, Values]:

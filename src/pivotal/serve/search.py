@@ -182,7 +182,7 @@ def _run(start: Start, device: str | None) -> None:
     given = {"max_units": start.max_units, "updates": start.updates}
     given = {name: value for name, value in given.items() if value is not None}
     question = Question(start.model, start.phenomenon, steps=start.steps, seed=start.seed)
-    search = choose("learned", None, given, start.steps)
+    search = choose("learned", None, given)
     told: dict[str, Any] = {"command": command_of(start), "watch": _Lines(), "report": write_report}
     found = find(question, search, runs=start.runs, device=device, **told)
     _tell(kind="done", path=str(found.folder.path.resolve()), already=found.already)

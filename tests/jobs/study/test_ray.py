@@ -108,7 +108,7 @@ def test_an_atlas_on_two_workers_has_the_rows_of_one_process(
 ) -> None:
     recipe, out = tmp_path / "cross.yaml", tmp_path / "ray"
     recipe.write_text(atlas_recipe.text)
-    done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "--out", str(out), "--quiet"])
+    done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "local", "--out", str(out), "--quiet"])
     assert done.exit_code == 0, done.output
     assert lasting(read_results(out / "results.jsonl")) == lasting(atlas.rows)
     assert (out / "site" / "index.html").is_file()
@@ -129,10 +129,10 @@ def test_a_worker_that_dies_is_replaced_but_not_forever(
 def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster: None, tmp_path: Path) -> None:
     from pivotal.jobs.study.ray import OnRay
 
-    with pytest.raises(PivotalError, match="asks for 1 CPU and 3 GPU, but no machine of the Ray cluster has"):
+    with pytest.raises(PivotalError, match="asks for 1 CPU, 3 GPU, but no machine of the Ray cluster has"):
         study(tiny(), out=tmp_path / "study", executor=OnRay(Resources(cpus=1, gpus=3.0)))
     with pytest.raises(
-        PivotalError, match=r"1 CPU, 0 GPU and 100,000.0 GB, but no machine .*at most 2 CPU, 0 GPU and"
+        PivotalError, match=r"1 CPU, 0 GPU, 100,000.0 GB, but no machine .*at most 2 CPU, 0 GPU,"
     ):
         study(tiny(), out=tmp_path / "study", executor=OnRay(Resources(cpus=1, memory=1e5)))
     with pytest.raises(PivotalError, match=r"it asks for none and uses 'cuda:1'\. Add --gpus 1"):

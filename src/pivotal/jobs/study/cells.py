@@ -8,26 +8,25 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.jobs.study.recipe import Draft, Recipe, check_least
-from pivotal.models import SOURCES, list_models, load_model
-from pivotal.options import build, options_of, stored_settings
+from pivotal.evidence import CONTROLS
+from pivotal.jobs.find import check_controls
+from pivotal.jobs.study.recipe import Draft, Recipe
+from pivotal.models import list_models, load_model
+from pivotal.options import build, check_least, options_of, stored_settings
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
-from pivotal.searches import SEARCHES, Search, choose, preset_values
-from pivotal.searches.base import budget_of, check_runs
-from pivotal.units import Site, Steps, UnitSpace, select_sites, sites_in_bases
+from pivotal.searches import SEARCHES, Search, choose, preset_values, settled
+from pivotal.searches.base import check_runs
+from pivotal.units import Steps
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))
 """The settings of a cell that are its question; the seeds are those of the study."""
@@ -62,10 +61,7 @@ class CellSettings:
         check_least(self, runs=1, at_once=1, batch_nodes=1)
         if self.runs is not None:
             check_runs(self.runs, 0)
-        if not 0 <= self.controls <= MOST_CONTROLS:
-            raise PivotalError(
-                f"'controls' must be 0 to {MOST_CONTROLS:,}, but it is {self.controls:,}.", "controls"
-            )
+        check_controls(self.controls)
 
 
 SETTINGS = (*QUESTION, *(option.name for option in options_of(CellSettings)))
@@ -102,6 +98,12 @@ class Cell:
         del decides["seed"]
         text = json.dumps(plain(decides), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def loads(self) -> tuple[object, ...]:
+        """What decides how its model is loaded."""
+        asked = self.question
+        return asked.model, asked.dtype, asked.priming, self.settings.batch_nodes
 
     @property
     def slug(self) -> str:
@@ -159,7 +161,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         question = build(Question, asked, "a cell")
     except PivotalError as error:
         raise draft.error(error.field, str(error)) from None
-    seed, number = recipe.seed, runs or own.runs or recipe.runs
+    seed, number = recipe.seed, (own.runs or recipe.runs) if runs is None else runs
     check_runs(number, seed)
     return Cell(
         label=draft.label,
@@ -188,7 +190,7 @@ def _search(own: CellSettings, steps: Steps, draft: Draft) -> Search:
                 + did_you_mean(key, {*SETTINGS, *its, "label"}),
             )
     try:
-        return choose(own.search, own.preset, options, steps)
+        return settled(choose(own.search, own.preset, options), steps)
     except PivotalError as error:
         raise draft.error(error.field or "preset", str(error)) from None
 
@@ -229,21 +231,15 @@ class PairsCache:
 def check_cells(cells: Sequence[Cell], pairs: PairsCache) -> None:
     """PivotalError with everything that cannot be used; each mistake once, with the cells that share it.
 
-    Only cheap checks are made: that models and phenomena exist, how pairs are divided, and, for models that load within
-    a second, sites and numbers of units. The sites of a transformer are known only when it has been loaded; a wrong
-    site is reported as a failure of its cells.
+    Only cheap checks are made: that models and phenomena exist, and how pairs are divided. What depends on the loaded
+    model, such as its sites, is reported as a failure of its cells.
     """
-    find, sites = cache(_find_model), cache(_light_sites)
+    find = cache(_find_model)
     divide = cache(lambda question: question.divide(pairs(question)))
     slips: dict[str, list[str]] = {}
     for cell in cells:
         parts = _with_only(cell.question, *READING, "test", "split", "split_seed")
-        for check in (
-            partial(find, cell.question.model),
-            partial(divide, parts),
-            cell.search.check_there,
-            partial(_check_units, cell, sites),
-        ):
+        for check in (partial(find, cell.question.model), partial(divide, parts), cell.search.check_there):
             try:
                 check()
             except PivotalError as error:
@@ -268,25 +264,3 @@ def _find_model(spec: str) -> None:
     if spec in listed or spec.partition(":")[0] in {*listed, "hf"} or Path(spec).exists():
         return
     load_model(spec, device="cpu")
-
-
-def _check_units(cell: Cell, sites: Callable[[str, str | None], tuple[Site, ...] | None]) -> None:
-    there = sites(cell.question.model, cell.question.priming)
-    if there is None:
-        return
-    if sites_in_bases(there, cell.question.sites):  # how many units a basis has is known when it is made
-        return
-    units = len(UnitSpace(select_sites(there, cell.question.sites)))
-    for name in ("max_units", "max_fractional"):
-        if (number := cell.options.get(name)) is not None:
-            budget_of(number, units, name)
-
-
-def _light_sites(spec: str, priming: str | None) -> tuple[Site, ...] | None:
-    """The sites of a model that opens quickly; None for other models."""
-    for _, source in SOURCES.items():
-        if source.light:
-            model = source().open(spec, device=torch.device("cpu"), dtype=None, priming=priming)
-            if model is not None:
-                return model.sites
-    return None

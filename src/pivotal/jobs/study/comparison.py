@@ -47,15 +47,11 @@ def sizes_of(text: str) -> tuple[int, ...]:
     sizes: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d+)\s*)?", part, re.ASCII)
-        if not match:
-            raise PivotalError(
-                f"Numbers of units are written 1..10, 5 or 1,3,5, but '{text}' was given. "
-                "They are whole numbers; a range has two dots."
-            )
-        low, high = sorted(int(number) for number in (match[1], match[2] or match[1]))
+        low, high = sorted(int(number) for number in (match[1], match[2] or match[1])) if match else (0, 0)
         if low < 1 or high - low >= _MOST_SIZES:
             raise PivotalError(
-                f"Numbers of units are 1 or more, and a range has at most {_MOST_SIZES:,} of them, but it is '{text}'."
+                f"Numbers of units are written 1..10, 5 or 1,3,5, whole numbers from 1, at most {_MOST_SIZES:,} in a "
+                f"range, but '{text}' was given."
             )
         sizes |= set(range(low, high + 1))
     return tuple(sorted(sizes))

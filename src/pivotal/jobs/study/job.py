@@ -279,12 +279,8 @@ def _lacks_evidence(cell: Cell, summary: Summary, pairs: PairsCache) -> bool:
 
 def _by_model(cells: Sequence[Cell]) -> list[Cell]:
     """In the order of the recipe, but with the cells of one model together, so that it is loaded once."""
-    models = list(map(_model, cells))
-    return sorted(cells, key=lambda cell: models.index(_model(cell)))
-
-
-def _model(cell: Cell) -> tuple[object, ...]:
-    return cell.question.model, cell.question.dtype, cell.question.priming, cell.settings.batch_nodes
+    models = [cell.loads for cell in cells]
+    return sorted(cells, key=lambda cell: models.index(cell.loads))
 
 
 # -- messages ----------------------------------------------------------------------------------------------

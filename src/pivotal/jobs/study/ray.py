@@ -25,12 +25,12 @@ _PATIENCE = 10.0
 
 
 class OnRay:
-    """Runs batches on the cluster at `address`. Without an address it starts Ray on this machine.
+    """Runs batches on the cluster at `address`; "local" starts Ray on this machine.
 
     If Ray already runs in this process, it is used.
     """
 
-    def __init__(self, resources: Resources, address: str | None = None) -> None:
+    def __init__(self, resources: Resources, address: str = "local") -> None:
         self._resources, self._address = resources, address
         _package()  # raises first if Ray is not installed
 
@@ -41,9 +41,9 @@ class OnRay:
         if ray.is_initialized():
             return ray
         try:
-            _knock(self._address or "")
+            _knock(self._address)
             ray.init(
-                address=self._address or "local",
+                address=self._address,
                 include_dashboard=False,
                 log_to_driver=False,  # failed rows state the error; the display should stay readable
                 logging_level=logging.ERROR,
@@ -51,7 +51,7 @@ class OnRay:
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
                 f"A Ray cluster must answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
-                "Start one with `ray start --head`, or use --ray."
+                "Start one with `ray start --head`, or use --ray local."
             ) from None
         return ray
 
@@ -134,12 +134,10 @@ def _work(batch: RunBatch, place: StudyPlace, here: str) -> list[StudyRow]:
 
 
 def _listed(resources: Mapping[str, float]) -> str:
-    """Resources in words: `1 CPU, 0 GPU and 16.0 GB`."""
-    texts = [
-        f"{number / 1e9:,.1f} GB" if kind == "memory" else f"{number:g} {kind}"
-        for kind, number in resources.items()
-    ]
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+    """Resources in words: `1 CPU, 0 GPU, 16.0 GB`."""
+    return ", ".join(
+        f"{n / 1e9:,.1f} GB" if kind == "memory" else f"{n:g} {kind}" for kind, n in resources.items()
+    )
 
 
 def _knock(address: str) -> None:

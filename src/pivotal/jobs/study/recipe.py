@@ -11,19 +11,13 @@ from typing import Any, Literal, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import asset, read_text
-from pivotal.options import build, options_of
+from pivotal.options import build, check_least, options_of
 from pivotal.yaml_places import Place, parse
 
 LABEL = "label"
 MOST_CELLS = 10_000
 """The most cells of a study."""
 T = TypeVar("T")
-
-
-def check_least(settings: object, **least: int) -> None:
-    for name, number in least.items():
-        if (value := getattr(settings, name)) is not None and value < number:
-            raise PivotalError(f"'{name}' must be {number} or more, but it is {value:g}.", name)
 
 
 @dataclass(frozen=True)

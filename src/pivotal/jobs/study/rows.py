@@ -10,14 +10,13 @@ from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.jobs.run_folder import RUN, RunFolder
 from pivotal.jobs.study.cells import Cell, PairsCache
 from pivotal.jobs.study.folder import RunBatch, begun_folders
 from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.certificate import Ablated
 from pivotal.records.evidence import Effect
-from pivotal.records.intervention import CARD, Card
 from pivotal.records.study import (
     DONE,
     FAILED,
@@ -149,10 +148,10 @@ def rows_of(batch: RunBatch, name: str, folder: RunFolder, summary: Summary) -> 
             accuracy=run.flip_accuracy,
             by_group={group: share.value for group, share in run.by_group.items()},
             by_direction={label: share.value for label, share in run.by_direction.items()},
-            found=_found(run, folder.path / INTERVENTIONS / str(r), ablation.units if ablation else {}),
+            found=_found(run, ablation.units if ablation else {}),
             judged=_judged(summary) if run is summary.best_run else None,
         )
-        for r, run in enumerate(summary.runs)
+        for run in summary.runs
     ]
 
 
@@ -231,15 +230,14 @@ def _asked(batch: RunBatch, name: str) -> dict[str, Any]:
     }
 
 
-def _found(run: RunScores, intervention: Path, ablated: Mapping[str, Ablated]) -> list[FoundUnit]:
-    card = serial.read(intervention / CARD, Card)
+def _found(run: RunScores, ablated: Mapping[str, Ablated]) -> list[FoundUnit]:
     return [
         FoundUnit(
-            site=unit.site,
-            index=unit.index,
-            number=unit.number,
+            site=label.rpartition(":")[0],
+            index=int(label.rpartition(":")[2]),
+            number=number,
             values={direction: values[i] for direction, values in run.values.items()},
-            by_ablation=ablated[str(unit)].found if str(unit) in ablated else None,
+            by_ablation=ablated[label].found if label in ablated else None,
         )
-        for i, unit in enumerate(card.units)
+        for i, (label, number) in enumerate(zip(run.unit_labels, run.unit_numbers, strict=True))
     ]

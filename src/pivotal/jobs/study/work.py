@@ -18,7 +18,7 @@ from pivotal.files import inside, locked
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
 from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
-from pivotal.jobs.study.cells import PairsCache
+from pivotal.jobs.study.cells import Cell, PairsCache
 from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel, device_named
@@ -31,6 +31,8 @@ from pivotal.records.run import Progress
 from pivotal.records.study import StudyRow
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.watch import Named, Silent, Watch
+
+_SMALLER = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
 
 
 @dataclass(frozen=True)
@@ -85,16 +87,15 @@ class Worker:
             return self._run(batch, watch or Silent())
         except PivotalError as error:
             return failed_rows(batch, place.study, str(error))
-        except (MemoryError, torch.OutOfMemoryError) as error:
-            self.forget()
-            cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
-            # Two sentences are enough: torch then lists every process.
-            reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
-            return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
         except Exception as error:  # a bug in one search must not stop the other runs
-            innermost = traceback.extract_tb(error.__traceback__)[-1]
-            place_of_error = f"{Path(innermost.filename).name}, line {innermost.lineno}"
-            text = f"{type(error).__name__}: {_first_line(error)} ({place_of_error})"
+            place_of_error = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place_of_error.filename).name}, line {place_of_error.lineno}"
+            # One line, two sentences: torch then lists every process.
+            reason = ". ".join(str(error).partition("\n")[0].split(". ")[:2]).rstrip(".")
+            text = f"{type(error).__name__}: {reason} ({where})"
+            if isinstance(error, MemoryError | torch.OutOfMemoryError):
+                self.forget()
+                text = f"Out of memory: {reason}. {_SMALLER}"
             return failed_rows(batch, place.study, text)
         finally:
             torch.set_num_threads(before)
@@ -102,7 +103,7 @@ class Worker:
     def _run(self, batch: RunBatch, watch: Watch) -> list[StudyRow]:
         cell, place = batch.cell, self._place
         question, path = replace(cell.question, seed=batch.seeds.start), place.folder / batch.folder
-        model, pairs = self.model(question, cell.settings.batch_nodes), self.pairs(question)
+        model, pairs = self.model(cell), self.pairs(question)
         if cell.settings.known and not (path / SUMMARY).is_file():
             untouched = what_is_known(question, model, pairs)
             if place.check or untouched.lacking is not None:
@@ -148,11 +149,11 @@ class Worker:
             _ablate(finding.folder, question, model, pairs)
         return rows_of(batch, place.study, finding.folder, finding.summary)
 
-    def model(self, question: Question, batch_nodes: int | None) -> LanguageModel:
-        key = (question.model, question.dtype, question.priming, batch_nodes)
-        if self._model is None or key != self._key:
+    def model(self, cell: Cell) -> LanguageModel:
+        if self._model is None or cell.loads != self._key:
             self.forget()  # first, because two large models may not fit into memory
-            self._model, self._key = model_of(question, self._place.device, batch_nodes), key
+            self._model = model_of(cell.question, self._place.device, cell.settings.batch_nodes)
+            self._key = cell.loads
         return self._model
 
     def others(
@@ -189,7 +190,3 @@ def _ablate(folder: RunFolder, question: Question, model: LanguageModel, pairs: 
     units = sorted({unit for intervention in found for unit in intervention.units})
     rows = found_by_ablation(units, train)
     folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [""])[0]
