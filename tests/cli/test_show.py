@@ -145,9 +145,6 @@ def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) ->
     assert {"report.html", "tables.md", "tables.tex", "tables.csv"} <= {path.name for path in study.iterdir()}
     assert (made["kind"], made["report"]) == ("study", str(study / "report.html"))
     assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])
-    for form in ("md", "tex", "csv"):
-        printed = pivotal("show", study, "--format", form)
-        assert printed.out == (study / f"tables.{form}").read_text(encoding="utf-8")
 
 
 def test_a_damaged_row_is_refused(study: Path, pivotal: Run) -> None:
@@ -160,7 +157,5 @@ def test_options_that_do_not_fit_the_folder(
     run_folder: Path, study: Path, tmp_path: Path, pivotal: Run, browser: list[str]
 ) -> None:
     pivotal("show", tmp_path, "--open").refused("not a run folder")
-    pivotal("show", run_folder, "--format", "md").refused("--format is for a study")
     pivotal("show", run_folder, "--site", tmp_path).refused("--site is for a study")
-    pivotal("show", study, "--json", "--format", "md").refused("Give only one of them")
     assert browser == []

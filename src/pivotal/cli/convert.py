@@ -28,81 +28,56 @@ def convert(
     **asked: Any,
 ) -> None:
     """Write the pairs of a phenomenon or of a file in another format as a pairs file, to read or to edit."""
-    question = Question(**asked).checked()
-    if out.suffix and not _is_file(out) and not out.is_dir():
+    from pivotal.files import suffix_of
+    from pivotal.questions.pairs_file import SUFFIXES
+    from pivotal.questions.readers import Part
+
+    question, one_file = Question(**asked).checked(), suffix_of(out) in SUFFIXES
+    if out.suffix and not one_file and not out.is_dir():
         raise PivotalError(
             f"A pairs file ends in .jsonl, .csv or .tsv, but {out} does not. Name such a file, or a folder."
         )
-    parts = _parts(question, one=_is_file(out))
-    rows = []
-    for part in parts:
-        row: dict[str, Any] = {"name": part.name, "file": None, "pairs": 0, "reason": part.reason}
-        if part.pairs is not None:
-            path = out if _is_file(out) else out / f"{part.name}.jsonl"
-            _save(part, path, overwrite)
-            found = {"pairs": len(part.pairs), "merged": part.pairs.merged, "notes": list(part.pairs.notes)}
-            row |= {"file": str(path), **found}
-        rows.append(row)
-    if json:
-        terminal.as_json(rows)
-    else:
-        _print(rows)
-
-
-def _is_file(out: Path) -> bool:
-    from pivotal.files import suffix_of
-    from pivotal.questions.pairs_file import SUFFIXES
-
-    return suffix_of(out) in SUFFIXES
-
-
-def _parts(question: Question, one: bool) -> list[Part]:
-    """The questions to write: all pairs together, or each question of a folder on its own."""
-    from pivotal.questions.readers import Part
-
-    if one:
+    if one_file:  # all pairs together
         pairs = question.load_pairs()
-        return [Part(pairs.name, pairs)]
-    parts = question.load_parts()
+        parts = [Part(pairs.name, pairs)]
+    else:
+        parts = question.load_parts()
     if not any(part.pairs for part in parts):
         raise PivotalError(
             f"There is nothing to write: {question.phenomenon} has no pairs. {parts[0].reason}"
         )
-    return parts
-
-
-def _save(part: Part, path: Path, overwrite: bool) -> None:
-    from pivotal.files import check_output, disk
-
-    assert part.pairs is not None
-    with disk(path):
-        if not path.parent.exists():
-            path.parent.mkdir(parents=True)
-    check_output(path, overwrite=overwrite)
-    part.pairs.save(path)
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
+    rows = [_write(part, out if one_file else out / f"{part.name}.jsonl", overwrite) for part in parts]
+    if json:
+        terminal.as_json(rows)
+        return
     for row in rows:
         if row["file"] is None:
             terminal.line(f"{row['name']}: {row['reason']}")
             continue
-        notes = [
-            *row["notes"],
-            *([f"Left out {row['merged']:,} that repeat another."] if row["merged"] else []),
-        ]
-        terminal.result(f"{row['file']}: {row['pairs']:,} pairs.", *(f"  {note}" for note in notes))
+        merged = f"  Left out {row['merged']:,} that repeat another." if row["merged"] else ""
+        notes = [f"  {note}" for note in row["notes"]]
+        terminal.result(f"{row['file']}: {row['pairs']:,} pairs.", *notes, merged)
+
+
+def _write(part: Part, path: Path, overwrite: bool) -> dict[str, Any]:
+    """Write the pairs of a question, if it has any. Returns what was done."""
+    from pivotal.files import check_output, disk
+
+    if part.pairs is None:
+        return {"name": part.name, "file": None, "pairs": 0, "reason": part.reason}
+    with disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    check_output(path, overwrite=overwrite)
+    part.pairs.save(path)
+    about = {"pairs": len(part.pairs), "merged": part.pairs.merged, "notes": list(part.pairs.notes)}
+    return {"name": part.name, "file": str(path), **about, "reason": part.reason}
 
 
 def new_phenomenon(
     name: Annotated[str, argument("Name of the phenomenon, or path of the file to write.")],
     like: Annotated[
         str | None,
-        in_question(
-            "Begin with a copy of a bundled phenomenon instead of the commented example.",
-            metavar="NAME",
-            autocompletion=complete.phenomena,
-        ),
+        in_question("Begin with a copy of a bundled phenomenon.", autocompletion=complete.phenomena),
     ] = None,
     json: shared_options.Json = False,
 ) -> None:

@@ -97,17 +97,17 @@ def _print_perplexity(assessments: Sequence[Assessment]) -> None:
     read = [(done.model, done.perplexity) for done in assessments if done.perplexity is not None]
     if read:
         figures = [figure for _, figure in read]
+        columns = [(figure.all, figure.without_unk, 100 * figure.unk_share) for figure in figures]
+        names = ("all targets", "targets other than <unk>", "<unk> in 100 targets")
         rows = [
-            ("all targets", *_cells([figure.all for figure in figures], "{:.2f}")),
-            ("targets other than <unk>", *_cells([figure.without_unk for figure in figures], "{:.2f}")),
-            ("<unk> in 100 targets", *_cells([100 * figure.unk_share for figure in figures], "{:.2f}")),
+            (name, *_cells(row, "{:.2f}"))
+            for name, row in zip(names, zip(*columns, strict=True), strict=True)
         ]
         title = f"Perplexity on {figures[0].tokens:,} tokens of {figures[0].text}"
         terminal.table(table(title, ("", *_heads([name for name, _ in read])), rows))
-    if others := [done.model for done in assessments if done.perplexity is None]:
-        names = ", ".join(others)
+    if others := ", ".join(done.model for done in assessments if done.perplexity is None):
         terminal.line(
-            f"Only recurrent models read a text, so there is no perplexity for {names}.", style="dim"
+            f"Only recurrent models read a text, so there is no perplexity for {others}.", style="dim"
         )
 
 

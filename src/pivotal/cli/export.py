@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import RunOptions, argument
-from pivotal.errors import PivotalError
 from pivotal.files import slug
 
 if TYPE_CHECKING:
@@ -54,11 +52,6 @@ def export(
         i.direction(direction)
     folder = Path(options.out or f"exports/{slug(i.phenomenon, i.steps, i.model, to)}")
     check_free(folder, overwrite=options.overwrite)
-    if target.needs_pairs and saved.folder is None:
-        raise PivotalError(
-            f"{to} needs the pairs of the run, but {saved.path} is an intervention without its run. Give the run "
-            "folder."
-        )
     train, test = problems(saved) if target.needs_pairs else (None, None)
     portable = Portable.of(
         saved.lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
@@ -76,7 +69,7 @@ def problems(saved: Saved) -> tuple[Problem, Problem]:
     """Some training pairs and the held-out pairs of the run, at the sites of the intervention."""
     from pivotal.problem.problem import Problem
 
-    train, test = saved.divided("Run again.")
+    train, test = saved.divided("Give its run folder, or run again.")
     some = train[:: max(1, len(train) // _PAIRS)]
     problem = Problem(saved.lm, some, sites=saved.intervention.sites, steps=saved.question.steps)
     return problem, problem.on(test)
@@ -124,7 +117,6 @@ def push(
     from pivotal.cli.run_argument import Saved
     from pivotal.exports import hub
     from pivotal.exports.base import check_folder
-    from pivotal.files import disk
 
     hub.check_name(repository)
     saved, dry_run = Saved.read(path, run), options.dry_run or options.out is not None
@@ -141,12 +133,9 @@ def push(
         *_evidence(saved),
     )
     with tempfile.TemporaryDirectory() as temporary:
-        made = Path(temporary) / "repository"
+        made = folder if dry_run else Path(temporary) / "repository"
         notes = hub.write_shared(shared, made)
         card = (made / "README.md").read_text(encoding="utf-8")
-        if dry_run:
-            with disk(folder):
-                shutil.copytree(made, folder, dirs_exist_ok=True)
         where = str(folder) if dry_run else hub.push(made, repository, private=options.private)
     if json:
         terminal.as_json(

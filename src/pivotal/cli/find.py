@@ -44,6 +44,9 @@ class SearchOptions:
 class FindOptions:
     help_panel: ClassVar[str] = SEARCH
 
+    keep: list[str] | None = None
+    """What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds the change
+    of each question, --max-kl (default 0.02) the KL of the text. May be repeated."""
     runs: int = 1
     """Number of runs, computed together, with consecutive seeds."""
     search: str = "learned"
@@ -67,18 +70,8 @@ def find(
     more: Annotated[
         list[str] | None,
         argument(
-            "Further questions with the same two labels. One intervention is found for all of them, and scored on "
-            "each.",
+            "Further questions with the same two labels. One intervention is found for all.",
             metavar="[QUESTION]...",
-            autocompletion=complete.phenomena,
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        in_search(
-            "What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds "
-            "the change of each question, --max-kl (default 0.02) the KL of the text. May be repeated.",
-            metavar="QUESTION",
             autocompletion=complete.phenomena,
         ),
     ] = None,
@@ -114,14 +107,15 @@ def find(
     asked: dict[str, Any] = {"phenomenon": JOINT.join([question.phenomenon, *(more or ())])}
     if shared_options.is_default(ctx, "values"):
         asked |= preset_values(options.search, options.preset)
-    if not all(one.strip() for one in keep or ()):
+    keep = options.keep or []
+    if not all(one.strip() for one in keep):
         raise PivotalError(
             "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
         )
     given = {name: value for name, value in vars(bounds).items() if value is not None}
     with display(quiet) as watching:
         found = solve(
-            replace(question, **asked, keep=JOINT.join(keep or ())).checked(),
+            replace(question, **asked, keep=JOINT.join(keep)).checked(),
             build_search(options.search, options.preset, given, option or []),
             runs=options.runs,
             controls=options.controls,

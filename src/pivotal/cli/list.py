@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
+from pivotal.report.tables import Table, counted, percent
 
 RUNS = "runs"
 
@@ -33,11 +34,12 @@ def list_names(
     elif kind == "runs":
         _print_runs(listed, folder or RUNS)
     elif kind == "phenomena":
-        _print_phenomena(listed)
+        columns = ("phenomenon", "labels", "pairs", "")
+        rows = [(e["name"], " / ".join(e["labels"]), _shown(e["pairs"]), e["summary"]) for e in listed]
+        terminal.table(Table("", columns, tuple(rows), frozenset({2})))
     else:
-        width = max(len(entry["name"]) for entry in listed)
-        for i, entry in enumerate(listed):
-            _print(entry, width, apart=i > 0)
+        for entry in listed:
+            _print(entry)
 
 
 # -- names ----------------------------------------------------------------------------------------------------------
@@ -68,9 +70,10 @@ def entries(kind: str) -> list[Entry]:
 
 def _plugin(name: str, cls: type) -> Entry:
     from pivotal.options import options_of
+    from pivotal.records.serial import plain
 
     options = [
-        {"name": o.name, "takes": o.allowed, "default": _plain(o.default), "help": o.help}
+        {"name": o.name, "takes": o.allowed, "default": plain(o.default), "help": o.help}
         for o in options_of(cls)
     ]
     values: dict[str, str] = getattr(cls, "preset_values", {})
@@ -81,34 +84,21 @@ def _plugin(name: str, cls: type) -> Entry:
     return {"name": name, "summary": getattr(cls, "summary", ""), "options": options, "presets": presets}
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | bool | type(None)) else str(value)
-
-
-def _print(entry: Entry, width: int, apart: bool) -> None:
-    from pivotal.report.tables import Table
-
-    options = entry.get("options")
-    if options and apart:
-        terminal.line("")
-    terminal.line(f"{entry['name']:<{width}}  {entry['summary']}")
-    if options:
+def _print(entry: Entry) -> None:
+    """A name and a sentence, and the options and presets of a plugin."""
+    terminal.line(f"{entry['name']:<16}  {entry['summary']}")
+    if options := entry.get("options"):
         rows = [(f"  {o['name']}", _shown(o["default"]), o["help"] or o["takes"]) for o in options]
         terminal.table(Table("", ("  option", "default", ""), tuple(rows)))
     for preset, values in entry.get("presets", {}).items():
         settings = " ".join(f"{name}={value}" for name, value in values.items())
         terminal.line(f"  --preset {preset}: {settings}")
+    if options:
+        terminal.line("")
 
 
 def _shown(value: Any) -> str:
     return "–" if value is None else f"{value:,}" if type(value) is int else str(value)
-
-
-def _print_phenomena(listed: list[Entry]) -> None:
-    from pivotal.report.tables import Table
-
-    rows = [(e["name"], " / ".join(e["labels"]), _shown(e["pairs"]), e["summary"]) for e in listed]
-    terminal.table(Table("", ("phenomenon", "labels", "pairs", ""), tuple(rows), frozenset({2})))
 
 
 # -- runs -----------------------------------------------------------------------------------------------------------
@@ -146,8 +136,6 @@ def _study(path: Path) -> Entry:
 
 
 def _print_runs(listed: list[Entry], folder: str) -> None:
-    from pivotal.report.tables import Table, percent
-
     if not listed:
         terminal.line(f"There are no runs in {folder}.")
         return
@@ -162,8 +150,6 @@ def _print_runs(listed: list[Entry], folder: str) -> None:
 
 def _about(entry: Entry) -> tuple[str, str]:
     """The question and the state of a run or a study."""
-    from pivotal.report.tables import counted
-
     if entry["error"] is not None:
         return "–", str(entry["error"])
     if entry["kind"] == "study":

@@ -72,7 +72,7 @@ class Verbs(TyperGroup):
 
 
 def _message(error: Exception) -> str:
-    """What the user reads about an error; empty if it is none of the user's input, files or memory."""
+    """What the user reads about an error; empty if it is not about input, files or memory."""
     if isinstance(error, PivotalError):
         return str(error)
     if isinstance(error, OSError):  # after a broken pipe `| head` has read enough: typer ends quietly
@@ -90,19 +90,14 @@ def _about_file(error: OSError) -> str:
 
 def _about_memory(error: Exception) -> str:
     """A message if the error means that memory ran out, else nothing."""
-    reason = str(error).partition(".")[0]
     # Compared by name, because importing torch only for its error class would slow every command down.
-    if type(error).__name__ == "OutOfMemoryError":
-        return (
-            f"The device ran out of memory ({reason}). Lower --batch-nodes or --runs, or use --dtype bfloat16 or "
-            "another device."
-        )
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return (
-            "This machine ran out of memory. Ask for less (--runs, --batch-nodes, fewer pairs), or raise the limit if "
-            "there is one (ulimit -v). Saved files are kept."
-        )
-    return ""
+    on_device = type(error).__name__ == "OutOfMemoryError"
+    if not on_device and not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+        return ""
+    return (
+        f"{'The device' if on_device else 'This machine'} ran out of memory. Lower --batch-nodes or --runs, use "
+        "--dtype bfloat16 or another device, or ask fewer pairs. Saved files are kept."
+    )
 
 
 app = typer.Typer(
@@ -150,9 +145,6 @@ def root(
 
 def main() -> None:
     """Run the command as a process. What was printed is flushed here, where a full disk can still be told."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller, as with `>&-`
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows an escape, not a traceback.
         if isinstance(stream, io.TextIOWrapper):

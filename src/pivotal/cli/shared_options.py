@@ -50,7 +50,10 @@ _NOT_ASKED = ("split_seed", "keep")
 """Fields of `Question` that are not options of every verb."""
 _ARGUMENTS = {"model": complete.models, "phenomenon": complete.phenomena}
 """Fields of `Question` that are arguments."""
-_COMPLETED = {"model": complete.models, "search": complete.searches, "to": complete.exports}
+_COMPLETED = {
+    **{"model": complete.models, "keep": complete.phenomena, "like": complete.phenomena},
+    **{"search": complete.searches, "to": complete.exports},
+}
 _PANELS = {
     **dict.fromkeys(("direction", "cue"), QUESTION),
     **dict.fromkeys(("device", "dtype", "ray", "cpus", "gpus"), MACHINE),
@@ -63,7 +66,10 @@ def takes_options(verb: Verb) -> Verb:
     """Give a verb an option for every field of the dataclasses among its parameters."""
     own = inspect.signature(verb, eval_str=True).parameters.values()
     groups: dict[str, Any] = {p.name: p.annotation for p in own if dataclasses.is_dataclass(p.annotation)}
-    fields = {name: [o for o in options_of(cls) if o.name not in _NOT_ASKED] for name, cls in groups.items()}
+    fields = {
+        name: [o for o in options_of(cls) if cls is not Question or o.name not in _NOT_ASKED]
+        for name, cls in groups.items()
+    }
 
     @functools.wraps(verb)
     def called(**given: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument, in_output
@@ -35,10 +34,6 @@ def show(
     browser: Annotated[
         bool, in_output("Open the page in the browser. It is written if missing.", "--open")
     ] = False,
-    form: Annotated[
-        Literal["md", "tex", "csv"] | None,
-        in_output("For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"),
-    ] = None,
     json: shared_options.Json = False,
 ) -> None:
     """Show a run (its question, units, values, scores and files) or the tables of a study.
@@ -48,15 +43,12 @@ def show(
     from pivotal.report.study import StudyFolder
 
     site = options.site
-    if json and form is not None:
-        raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
     study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
-    if study is None and (form is not None or site is not None):
-        option = "--site" if form is None else "--format"
-        raise PivotalError(f"{option} is for a study, but {folder} holds no study. Leave it out.")
+    if study is None and site is not None:
+        raise PivotalError(f"--site is for a study, but {folder} is not one. Leave it out.")
     written = _write_page(folder, study, options.page, browser)
     if study is not None:
-        _show_study(study, written, form, site, json)
+        _show_study(study, written, site, json)
     else:
         _show_run(folder, written, json)
     if browser and not webbrowser.open(written.resolve().as_uri()):  # type: ignore[union-attr]
@@ -78,13 +70,7 @@ def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: boo
 # -- a study --------------------------------------------------------------------------------------------------------
 
 
-def _show_study(
-    study: StudyFolder,
-    page: Path | None,
-    form: Literal["md", "tex", "csv"] | None,
-    site: Path | None,
-    json: bool,
-) -> None:
+def _show_study(study: StudyFolder, page: Path | None, site: Path | None, json: bool) -> None:
     from dataclasses import asdict
 
     from pivotal.report.atlas import write_site
@@ -92,9 +78,6 @@ def _show_study(
     from pivotal.report.study_tables import study_tables
 
     index = None if site is None else write_site(study.path, site)
-    if form is not None:
-        sys.stdout.write(study.tables(form))
-        return
     tables = study_tables(study.recipe, study.rows)
     if json:
         made = [{**asdict(one), "numeric": sorted(one.numeric)} for one in tables]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output, in_question, in_search
+from pivotal.cli.shared_options import argument, in_question, in_search
 from pivotal.errors import PivotalError
 from pivotal.questions.question import Question
 
@@ -84,9 +84,21 @@ def carry_out(
         return solve(recipe, **asked, command=terminal.command(), watch=watch, report=report)
 
 
+@dataclass(frozen=True)
+class MergeOptions:
+    help_panel: ClassVar[str] = shared_options.OUTPUT
+
+    merge: list[str] | None = None
+    """Run nothing, and collect the finished runs of this folder of the same study, e.g. of another machine. May be
+    repeated. If several folders have a run, that of --out counts, or else that of the first."""
+    light: bool = False
+    """With --merge: copy only the interventions of the runs, not their whole folders."""
+
+
 @shared_options.takes_options
 def study(
     options: StudyOptions,
+    merging: MergeOptions,
     recipe: Annotated[
         str,
         argument(
@@ -95,20 +107,6 @@ def study(
             autocompletion=complete.recipes,
         ),
     ],
-    merge: Annotated[
-        list[str] | None,
-        in_output(
-            "Run nothing, and collect the finished runs of this folder of the same study, e.g. of another machine. "
-            "May be repeated. If several folders have a run, that of --out counts, or else that of the first.",
-            metavar="FOLDER",
-        ),
-    ] = None,
-    light: Annotated[
-        bool,
-        in_output(
-            "With --merge: copy only the interventions of the runs, not their whole folders.", "--light"
-        ),
-    ] = False,
 ) -> None:
     """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
@@ -125,9 +123,9 @@ def study(
             write_study(folder)
 
     chosen = read_recipe(recipe)
-    if merge:
-        _merge(chosen, merge, options.out, light, options.json)
-    elif light:
+    if merging.merge:
+        _merge(chosen, merging.merge, options.out, merging.light, options.json)
+    elif merging.light:
         raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
     elif (studied := carry_out(chosen, options, report=refresh)) is not None:
         finish(studied, options.json)
@@ -264,8 +262,7 @@ def _print(plan: StudyPlan, json: bool) -> None:
     cells: list[dict[str, Any]] = []
     rows = []
     for cell in plan.cells:
-        runs, done = len(cell.seeds), plan.done(cell)
-        left = [seed for part in plan.left(cell) for seed in part]
+        runs, done, left = len(cell.seeds), plan.done(cell), plan.left(cell)
         cells.append({"cell": cell.name, "key": cell.key, "runs": runs, "done": done, "seeds_left": left})
         rows.append((cell.name, f"{done} of {runs}", " ".join(map(str, left)) or "none"))
     if json:

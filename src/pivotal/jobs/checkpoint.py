@@ -92,8 +92,7 @@ class RunCheckpoint:
 
     def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
         stopping = self._stop.requested  # read once: a signal that comes later waits for the next step
-        due = stopping or time.monotonic() - self._saved >= EVERY_SECONDS
-        if state is not None and due:
+        if state is not None and (stopping or time.monotonic() - self._saved >= EVERY_SECONDS):
             self.save(state())
         if stopping:
             self._stop.check()
@@ -137,7 +136,9 @@ class RunCheckpoint:
             return None
         try:
             content = load_tensors(self._path)
-            _check_parts(content)
+            kinds = {"record": str, "state": dict, "train_score": torch.Tensor}
+            if len(content) != 2 or not all(isinstance(content[name], kinds[name]) for name in content):
+                raise ValueError("parts of it are missing, or of another type")
         except UNREADABLE as error:
             raise self.unusable(error) from None
         return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
@@ -147,12 +148,3 @@ class RunCheckpoint:
             f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
             f"({in_short(error)}). {_CURE}"
         )
-
-
-def _check_parts(content: Any) -> None:
-    """Raise ValueError unless the content has the parts of a checkpoint, with the right types."""
-    parts = {"record": str, "state": dict, "train_score": torch.Tensor}
-    if not isinstance(content, dict) or len(content) != 2 or "record" not in content:
-        raise ValueError("parts of it are missing")
-    if not all(isinstance(value, parts.get(name, ())) for name, value in content.items()):
-        raise ValueError("parts of it are of another type")

@@ -256,8 +256,9 @@ class _Run:
         summary = _judged(serial.replace(summary, evidence=evidence))
         traces = trace_held_out(examination, run=best, seed=seed)
         profiles = profile_units(found.best, asked.test, run=best)
-        seconds = _seconds(loading, searching, time.monotonic() - started)
-        summary = serial.replace(summary, seconds=seconds)
+        spent = {"load": loading, "search": searching, "evaluate": time.monotonic() - started}
+        spent = {name: round(value, 2) for name, value in (*spent.items(), ("total", sum(spent.values())))}
+        summary = serial.replace(summary, seconds=Seconds(**spent))
         folder.save_interventions(_scored(found.interventions, summary))
         folder.write_text(TRACES, traces.dumps())
         folder.write_json(UNITS, profiles)
@@ -274,20 +275,9 @@ def _scored(interventions: Sequence[Intervention], summary: Summary) -> list[Int
     ]
 
 
-def _seconds(load: float, search: float, evaluation: float) -> Seconds:
-    return Seconds(
-        load=round(load, 2),
-        search=round(search, 2),
-        evaluate=round(evaluation, 2),
-        total=round(load + search + evaluation, 2),
-    )
-
-
 def _farewell(folder: RunFolder) -> str:
-    command = (folder.info.command or "").replace(" --overwrite", "")
+    command = (folder.info.command or "the same job").replace(" --overwrite", "")
     if not (folder.path / CHECKPOINT).is_file():
-        again = f"Start again with: {command}" if command else "The same job starts again."
-        return f"Stopped before there was a checkpoint in {folder.path}. {again}"
-    resume = f"Resume with: {command}" if command else "The same job with the same folder resumes."
+        return f"Stopped before there was a checkpoint in {folder.path}. Start again with: {command}"
     units = f", and the current interventions under {INTERVENTIONS}/" if folder.runs_saved() else ""
-    return f"Stopped; the checkpoint is saved in {folder.path}{units}. {resume}"
+    return f"Stopped; the checkpoint is saved in {folder.path}{units}. Resume with: {command}"

@@ -115,13 +115,10 @@ def text_states(
 def _check_folder(folder: Path, overwrite: bool) -> None:
     """Raise PivotalError if the folder holds something else, or a basis that must stay. An old basis is removed."""
     held = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if other := sorted(held - {BASIS, ARRAYS}):
+    if held - {BASIS, ARRAYS} or (held and not overwrite):
         raise PivotalError(
-            f"A basis needs a folder of its own, but {folder} holds {other[0]}. Name another folder with --out."
-        )
-    if held and not overwrite:
-        raise PivotalError(
-            f"{folder} holds a basis already. Replace it with --overwrite, or name another folder with --out."
+            f"A basis needs a folder of its own, but {folder} holds {', '.join(sorted(held))}. Name another folder "
+            "with --out, or replace a basis with --overwrite."
         )
     for name in held:
         (folder / name).unlink()

@@ -115,7 +115,7 @@ WRONG = [
         "steps: evry",
         "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?",
     ),
-    ("label: with KL", "label: without KL", "need different labels"),
+    ("label: with KL", "label: without KL", "cells need different names"),
     (
         "kl_weight: 1",
         "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3",

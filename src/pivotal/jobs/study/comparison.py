@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 
 _MOST_SIZES = 1000
@@ -67,16 +67,11 @@ def _options_of_searches(options: Sequence[str], labels: Sequence[str]) -> dict[
     own: dict[str, dict[str, str]] = {label: {} for label in labels}
     for text in options:
         key, equals, value = text.partition("=")
-        label, dot, name = (part.strip() for part in key.partition("."))
-        if not equals or not dot or not name:
+        label, _, name = (part.strip() for part in key.partition("."))
+        if not equals or not name or label not in own:
             raise PivotalError(
-                "An option of a search is written -o SEARCH.NAME=VALUE, e.g. -o learned.updates=300, "
-                f"but '{text}' was given."
-            )
-        if label not in own:
-            raise PivotalError(
-                f"An option must be for a search of the comparison, but '{label}' in '{text}' is not listed."
-                + did_you_mean(label, labels)
+                f"An option of a search is written -o SEARCH.NAME=VALUE, e.g. -o {labels[0]}.updates=300, but '{text}' "
+                f"was given. The searches are {', '.join(labels)}."
             )
         own[label][name] = value
     return own

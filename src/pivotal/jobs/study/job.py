@@ -62,9 +62,9 @@ class StudyPlan:
     def done(self, cell: Cell) -> int:
         return sum((cell.key, seed) in self.settled for seed in cell.seeds)
 
-    def left(self, cell: Cell) -> list[range]:
-        """The seeds of each batch that would run."""
-        return [batch.seeds for batch in self.batches if batch.cell.key == cell.key]
+    def left(self, cell: Cell) -> list[int]:
+        """The seeds that would run."""
+        return [seed for batch in self.batches if batch.cell.key == cell.key for seed in batch.seeds]
 
     @property
     def seconds(self) -> float | None:
@@ -315,10 +315,9 @@ def _note(again: int, changed: str) -> str:
 
 def _farewell(plan: StudyPlan, done: set[Run], command: str) -> str:
     wanted = {(cell.key, seed) for cell in plan.cells for seed in cell.seeds}
-    resume = f"Resume with: {command}" if command else "The same study with the same folder resumes."
     return (
         f"Stopped; {len(done & wanted)} of {_counted(len(wanted))} are in {plan.folder / RESULTS}. Unfinished runs "
-        f"resume from their last checkpoint. {resume}"
+        f"resume from their last checkpoint. Resume with: {command or 'the same study'}"
     )
 
 

@@ -75,21 +75,20 @@ class OnRay:
     @property
     def _needs(self) -> dict[str, float]:
         """What a batch reserves, by Ray's names."""
-        memory = {} if self._resources.memory is None else {"memory": self._resources.memory * 1e9}
+        memory = {} if self._resources.memory is None else {"memory": int(self._resources.memory * 1e9)}
         return {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus, **memory}
 
     def run(
         self, batches: Sequence[RunBatch], place: StudyPlace, watch: Watch
     ) -> Iterator[tuple[RunBatch, list[StudyRow]]]:
-        asked = self._resources
-        place = replace(
-            place, device=place.device or ("cuda" if asked.gpus else "cpu"), threads=asked.cpus or 1
-        )
+        asked, needs = self._resources, self._needs
+        device = place.device or ("cuda" if asked.gpus else "cpu")
+        place = replace(place, device=device, threads=asked.cpus or 1)
         # max_calls=0: by default Ray ends a worker with a GPU after each task, and its loaded model is lost.
         task = self._ray.remote(
-            num_cpus=asked.cpus or 1,
-            num_gpus=asked.gpus,
-            memory=None if asked.memory is None else int(asked.memory * 1e9),
+            num_cpus=needs["CPU"],
+            num_gpus=needs["GPU"],
+            memory=needs.get("memory"),
             max_retries=asked.retries,
             max_calls=0,
         )(_work)

@@ -200,15 +200,7 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
         at = place.within(axis)
         if not isinstance(entries, list) or not entries:
             raise PivotalError(f"{at}: an axis of 'grid' is a list of values, but '{axis}' is {entries!r}.")
-        choices = [_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)]
-        labels = [choice.label[axis] for choice in choices]
-        for i, label in enumerate(labels):
-            if label in labels[:i]:
-                raise PivotalError(
-                    f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' occurs twice. "
-                    "Give one a 'label'."
-                )
-        axes.append(choices)
+        axes.append([_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)])
     if (cells := prod(map(len, axes))) > MOST_CELLS:
         raise PivotalError(
             f"{place}: a study has at most {MOST_CELLS:,} cells, but these are {cells:,}. Split it into several."
@@ -225,8 +217,6 @@ def _choice(axis: str, entry: Any, place: Place) -> Draft:
     label = settings.pop(LABEL, None)
     if label is None:
         label = ", ".join(_text(value) for value in settings.values())
-    if not isinstance(label, str | int | float) or not str(label):
-        raise PivotalError(f"{place}: the 'label' of an entry of '{axis}' must be text, but it is {label!r}.")
     return Draft({axis: _text(label)}, settings, places)
 
 

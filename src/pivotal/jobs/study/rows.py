@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -100,16 +101,15 @@ def what_changed(
 ) -> str:
     """The warning if the weights or the pairs were not the same for all runs, or are not those that `cells` read now;
     else empty."""
-    by_key = {cell.key: cell for cell in cells}
-    prints: dict[tuple[str | None, ...], set[str | None]] = {}
+    now = {cell.key: cell.question for cell in cells}
+    prints: dict[tuple[str | None, ...], set[str | None]] = defaultdict(set)
     for row in filter(lambda row: row.done, rows):
         # The fingerprint of a model depends on its weights, its dtype and its priming.
-        model = (f"weights of {row.model}", row.dtype, row.priming)
-        prints.setdefault(model, set()).add(row.model_fingerprint)
-        data = prints.setdefault((f"pairs of {row.phenomenon}",), set())
+        prints[f"weights of {row.model}", row.dtype, row.priming].add(row.model_fingerprint)
+        data = prints[(f"pairs of {row.phenomenon}",)]
         data.add(row.data_fingerprint)
-        if pairs is not None and row.key in by_key:
-            data.add(pairs.fingerprint(by_key[row.key].question))
+        if pairs is not None and row.key in now:
+            data.add(pairs.fingerprint(now[row.key]))
     changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
     if not changed:
         return ""

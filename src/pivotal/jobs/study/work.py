@@ -124,12 +124,8 @@ class Worker:
         cell, place = batch.cell, self._place
         begun = RunFolder.open(path) if (path / RUN).is_file() else None
         now = fingerprints(question, model, pairs, cell.search)
-        stale = begun is not None and bool(changed_files(begun.settings, now))
-        if stale and begun is not None and begun.finished:
-            raise PivotalError(
-                f"The weights or the files of the run in {path} have changed, so nothing can be added to it. Use "
-                "another folder."
-            )
+        # A begun run starts again if a file that it reads has changed. A finished one is refused by `find`.
+        stale = begun is not None and not begun.finished and bool(changed_files(begun.settings, now))
         finding = find(  # a finished run gets the evidence that it lacks
             question,
             cell.search,
