@@ -26,14 +26,21 @@ def vocabulary(chance: random.Random, m: Materials, place: Place) -> Sequence[st
     path = place.copy(m.checkpoint).with_name("vocab.txt")
     shutil.copy(m.root / "vocab.txt", path)
     spoil(path, chance, mutations.lines, mutations.raw)
-    return ("import-lm", str(m.checkpoint), "--vocab", str(path), "--out", str(place.path / "new"))
+    return ("import-lm", str(m.checkpoint), "--vocabulary", str(path), "--out", str(place.path / "new"))
 
 
 @target("checkpoint for import-lm", light=False)
 def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     path = place.copy(m.checkpoint)
     spoil(path, chance, mutations.archive)
-    return ("import-lm", str(path), "--vocab", str(m.root / "vocab.txt"), "--out", str(place.path / "new"))
+    return (
+        "import-lm",
+        str(path),
+        "--vocabulary",
+        str(m.root / "vocab.txt"),
+        "--out",
+        str(place.path / "new"),
+    )
 
 
 @target("model folder", light=False)

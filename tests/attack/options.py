@@ -122,7 +122,7 @@ CHEAP = {
     "check": "planted {pairs}",
     "fit-basis": "planted hidden.0 --sentences {corpus} --out {new}-basis -q",
     "train-lm": "--corpus {corpus} --out {new} --hidden 3 --layers 1 --embedding 3 --epochs 1 --device cpu -q",
-    "import-lm": "{checkpoint} --vocab {root}/vocab.txt --out {new}",
+    "import-lm": "{checkpoint} --vocabulary {root}/vocab.txt --out {new}",
     "eval-lm": "{model} -q",
 }
 """For each verb a sound command line that takes little time."""

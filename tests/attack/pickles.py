@@ -129,7 +129,7 @@ Reader = Callable[[Materials, Place, bytes], tuple[str, ...]]
 def _import(m: Materials, place: Place, data: bytes) -> tuple[str, ...]:
     (place.path / "evil.pt").write_bytes(data)
     new = str(place.path / "new")
-    return ("import-lm", str(place.path / "evil.pt"), "--vocab", str(m.root / "vocab.txt"), "--out", new)
+    return ("import-lm", str(place.path / "evil.pt"), "--vocabulary", str(m.root / "vocab.txt"), "--out", new)
 
 
 def _resume(m: Materials, place: Place, data: bytes) -> tuple[str, ...]:

@@ -26,19 +26,19 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 def test_an_imported_model_has_a_name(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, vocabulary = files
-    done = pivotal("import-lm", checkpoint, "--vocab", vocabulary)
+    done = pivotal("import-lm", checkpoint, "--vocabulary", vocabulary)
     assert done.code == 0
     assert "LSTM of 2 x 4 units, imported from small0.2.pt; 5 words." in done.out
     listed = json.loads(pivotal("list", "models", "--json").out)["models"]
     assert "small0.2" in [model["name"] for model in listed]
     card = json.loads((tmp_path / "home" / "models" / "small0.2" / "card.json").read_text())
     assert card["command"].startswith("pivotal import-lm")
-    pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("exists already", "--overwrite")
-    assert pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--overwrite").code == 0
+    pivotal("import-lm", checkpoint, "--vocabulary", vocabulary).refused("exists already", "--overwrite")
+    assert pivotal("import-lm", checkpoint, "--vocabulary", vocabulary, "--overwrite").code == 0
 
 
 def test_a_model_may_go_elsewhere(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
-    done = pivotal("import-lm", files[0], "--vocab", files[1], "--out", tmp_path / "a" / "b", "--json")
+    done = pivotal("import-lm", files[0], "--vocabulary", files[1], "--out", tmp_path / "a" / "b", "--json")
     assert json.loads(done.out)["model"] == str(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
     assert not (tmp_path / "home").exists()
@@ -50,18 +50,20 @@ def test_a_local_model_does_not_hide(
 ) -> None:
     checkpoint = files[0].rename(tmp_path / f"{name}.pt")
     for flags in ((), ("--overwrite",)):
-        pivotal("import-lm", checkpoint, "--vocab", files[1], *flags).refused(
+        pivotal("import-lm", checkpoint, "--vocabulary", files[1], *flags).refused(
             "Rename the file, or give --out"
         )
     assert not (tmp_path / "home").exists()
-    assert pivotal("import-lm", checkpoint, "--vocab", files[1], "--out", tmp_path / "mine").code == 0
+    assert pivotal("import-lm", checkpoint, "--vocabulary", files[1], "--out", tmp_path / "mine").code == 0
 
 
 def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, vocabulary = files
-    pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt: there is no such file")
+    pivotal("import-lm", tmp_path / "no.pt", "--vocabulary", vocabulary).refused(
+        "no.pt: there is no such file"
+    )
     (tmp_path / "file").write_text("")
-    pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--out", tmp_path / "file" / "x").refused(
+    pivotal("import-lm", checkpoint, "--vocabulary", vocabulary, "--out", tmp_path / "file" / "x").refused(
         "cannot be written"
     )
     assert not (tmp_path / "home").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -11,12 +12,11 @@ import pytest
 from tests.cli.conftest import Run
 from tests.processes import Process, until
 
-import pivotal.cli.serve as verb
-
 
 def test_without_the_extra_it_says_what_to_install(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "find_spec", lambda name: None)
-    pivotal("serve").refused("starlette and uvicorn", "pip install 'pivotal[serve]'")
+    monkeypatch.delitem(sys.modules, "pivotal.serve.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    pivotal("serve").refused("needs uvicorn, which is not installed", "pip install 'pivotal[serve]'")
 
 
 def test_a_port_in_use_is_named(pivotal: Run, run_folder: Path) -> None:

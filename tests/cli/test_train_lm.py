@@ -56,7 +56,7 @@ def test_flags_and_their_opposites(pivotal: Any, text: list[Path], tmp_path: Pat
     ("arguments", "message"),
     [
         (("--out", "m"), "no corpus file was given"),
-        (("--corpus", "TEXT"), "Give one with --out"),
+        (("--corpus", "TEXT"), "Missing option '--out'"),
         (("--corpus", "TEXT", "--out", "m", "--recipe", "slow"), "There is no recipe 'slow'"),
         (("--corpus", "TEXT", "--out", "m", "--cell", "rnn"), "'rnn'"),
     ],

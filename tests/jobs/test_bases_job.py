@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pivotal.cli.run_argument import Saved
+from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.jobs.certify import certify_run
 from pivotal.jobs.find import Finding, find
@@ -62,15 +63,15 @@ def test_the_certificate_compares_all_coordinates(run: Finding) -> None:
 
 def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Path) -> None:
     shutil.copytree(run.folder.path / "interventions" / "0", tmp_path / "alone")
-    saved = Saved.read(str(tmp_path / "alone"))
-    question, model = saved.question, saved.load_model()
+    saved = Saved.read(str(tmp_path / "alone"), RunOptions())
+    question, model = saved.question, saved.lm
     problem = problem_of(question, model, question.load_pairs().sample(60))
     assert problem.run_intervention(saved.intervention).flipped().float().mean() > 0.5
     with pytest.raises(PivotalError, match="carries only the part"):
         certify_run(saved.intervention, question, None)
     (tmp_path / "alone" / "bases.safetensors").unlink()
     with pytest.raises(PivotalError, match=r"bases\.safetensors is missing\. Copy it as well"):
-        Saved.read(str(tmp_path / "alone"))
+        Saved.read(str(tmp_path / "alone"), RunOptions())
 
 
 def test_overwriting_a_run_removes_its_bases(run: Finding, tmp_path: Path) -> None:

@@ -94,9 +94,10 @@ def _about_memory(error: Exception) -> str:
     on_device = type(error).__name__ == "OutOfMemoryError"
     if not on_device and not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
         return ""
+    reason = f" ({str(error).partition('.')[0]})" if str(error) else ""
     return (
-        f"{'The device' if on_device else 'This machine'} ran out of memory. Lower --batch-nodes or --runs, use "
-        "--dtype bfloat16 or another device, or ask fewer pairs. Saved files are kept."
+        f"{'The device' if on_device else 'This machine'} ran out of memory{reason}. Lower --batch-nodes or --runs, "
+        "use --dtype bfloat16 or another device, or ask fewer pairs. Saved files are kept."
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument, in_output
 from pivotal.errors import PivotalError
-
-_NEEDED = ("starlette", "uvicorn")
 
 
 def serve(
@@ -28,15 +25,15 @@ def serve(
     The page can also try your own pairs and start a search. Only this machine can reach it. Ctrl-C ends it; a search
     that is running is saved.
     """
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise PivotalError(
-            f"The live page needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
-            "Install the extra: pip install 'pivotal[serve]'."
-        )
     from pivotal.cli.list import RUNS
     from pivotal.models import device_named
-    from pivotal.serve.server import LiveServer
 
+    try:
+        from pivotal.serve.server import LiveServer
+    except ModuleNotFoundError as error:
+        raise PivotalError(
+            f"The live page needs {error.name}, which is not installed: pip install 'pivotal[serve]'."
+        ) from None
     if device is not None:
         device_named(device)
     server = LiveServer(run_folders or (), root=RUNS, port=port, device=device, say=terminal.note)

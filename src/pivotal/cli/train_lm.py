@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output
+from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.options import Option, options_of
@@ -28,6 +28,8 @@ _in_text, _in_network = shared_options.panel("Text"), shared_options.panel("Netw
 class TrainingOptions:
     help_panel: ClassVar[str] = "Text"
 
+    out: Path
+    """The model folder to write."""
     valid: Path | None = None
     """Validation text. Default: some sentences of the corpus are held out."""
     vocabulary: Path | None = None
@@ -56,7 +58,6 @@ def train_lm(
             metavar="FILE...",
         ),
     ] = None,
-    out: Annotated[Path | None, in_output("The model folder to write. Required.", metavar="DIR")] = None,
     recipe: Annotated[
         str, _in_network(f"The defaults of the settings below: {' or '.join(RECIPES)}.")
     ] = "fast",
@@ -71,11 +72,8 @@ def train_lm(
     from pivotal.lm.training import TrainingJob, train
     from pivotal.watch import display
 
-    if out is None:
-        raise PivotalError("Training needs a folder to write the model to. Give one with --out.")
     job = TrainingJob(
         corpus=[*(corpus or []), *(more or [])],
-        out=out,
         settings=settings_of(recipe, {name: value for name, value in given.items() if value is not None}),
         recipe=recipe,
         command=terminal.command(),
@@ -129,23 +127,24 @@ train_lm = shared_options.takes_options(train_lm)
 # -- a checkpoint -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    help_panel: ClassVar[str] = "Text"
+
+    vocabulary: Path
+    """The vocabulary, one word per line, in the order of the embedding."""
+    out: Path | None = None
+    """The model folder to write. Default: a local model with the name of the file."""
+    overwrite: bool = False
+    """Replace the content of the folder."""
+
+
+@shared_options.takes_options
 def import_lm(
     checkpoint: Annotated[
         Path, argument("A pickled RNNModel (PyTorch 0.2 or later), or its state_dict.", metavar="FILE.pt")
     ],
-    vocabulary: Annotated[
-        Path,
-        _in_text(
-            "The vocabulary, one word per line, in the order of the embedding.", "--vocab", metavar="FILE"
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        in_output(
-            "The model folder to write. Default: a local model with the name of the file.", metavar="DIR"
-        ),
-    ] = None,
-    overwrite: shared_options.Overwrite = False,
+    options: ImportOptions,
     json: shared_options.Json = False,
 ) -> None:
     """Import the checkpoint of a recurrent language model, such as the paper's.
@@ -155,12 +154,14 @@ def import_lm(
     from pivotal.files import models_home
     from pivotal.lm.import_checkpoint import import_checkpoint
 
-    if out is None:
+    if options.out is None:
         _check_name(checkpoint.stem)
-    folder = models_home() / checkpoint.stem if out is None else out
-    command = terminal.command()
-    model, summary = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=command)
-    name = folder.name if out is None else str(folder)
+    folder = options.out or models_home() / checkpoint.stem
+    command, overwrite = terminal.command(), options.overwrite
+    model, summary = import_checkpoint(
+        checkpoint, options.vocabulary, folder, replace=overwrite, command=command
+    )
+    name = folder.name if options.out is None else str(folder)
     if json:
         told = {"model": name, "folder": str(folder), "summary": summary, "fingerprint": model.fingerprint()}
         terminal.as_json(told)
