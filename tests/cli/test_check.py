@@ -13,7 +13,6 @@ from pivotal.evidence.check import check, what_is_known
 from pivotal.models import load_model
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
-from pivotal.report.check import rank_sentence
 
 
 def test_a_question_that_can_be_asked(pivotal: Run) -> None:
@@ -56,29 +55,6 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     )
     assert "Warning: The model prefers “good” in 100.0% of the pairs, whatever is right." in done.out
     assert "no cue" in done.out
-
-
-@pytest.mark.slow
-def test_labels_that_do_not_depend_on_the_prefix_are_a_warning(pivotal: Run, tmp_path: Path) -> None:
-    fillers = ("near", "behind", "quite", "often")
-    rows = [
-        {"prefix": f"The {noun} {filler}", "cue": noun, "words": {"a": f"verb0{v}s", "b": f"verb0{v}"}, "label": label}
-        for noun in ("noun0a", "noun0as", "noun0b", "noun0bs", "noun0c", "noun0cs")
-        for i, filler in enumerate(fillers)
-        for v, label in (("a", "ab"[i % 2]), ("b", "a"), ("b", "b"))
-    ]  # fmt: skip
-    file = tmp_path / "a.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
-    quick = ("--updates", "20", "--controls", "0", "--evidence", "none", "--test", "36")
-    for command in (
-        ("check", "planted", file),
-        ("find", "planted", file, *quick, "--out", tmp_path / "run"),
-    ):
-        done = pivotal(*command)
-        said = " ".join((done.out + done.err).split())
-        assert done.code == 0, said
-        assert "Warning: The cue does not decide which word is right" in said, said
-        assert "pairs with the same words expect both labels" in said
 
 
 def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,31 +122,11 @@ def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivota
     assert what_is_known(enough, model).lacking is None and not check(enough, model).warnings
 
 
-def test_pairs_that_cannot_be_exchanged_are_no_sample(pivotal: Run, tmp_path: Path) -> None:
-    rows = [
-        {"prefix": f"The noun0{n}{s} {filler}", "cue": 1, "label": label,
-         "words": {"singular": "verb0as", "plural": "verb0a"},
-         "counterfactual": {"singular": f"The noun0{n} {filler}", "plural": f"The noun0{n}s {filler}"}}
-        for n in "abcd" for s, label in (("", "singular"), ("s", "plural")) for filler in ("near", "quite", "often")
-    ]  # fmt: skip
-    for row in rows[:5]:
-        row["counterfactual"]["plural"] = row["counterfactual"]["plural"].replace("noun0", "zebra")
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    for more in ((), ("--values", "interchange"), ("--values", "interchange", "--sample", "0")):
-        done = pivotal("check", "planted", tmp_path / "a.jsonl", *more)
-        assert "random sample" not in done.out
-        assert "--values interchange can use 21 of 24 pairs; the others: outside the vocabulary" in done.out
-
-
 def test_a_folder_is_checked_question_by_question(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files}")
     assert "one direction" in done.out and "it compares whole sentences" in done.out
     first, second = json.loads(pivotal("check", "planted", f"blimp:{files}", "--json").out)
     assert (first["asked"], second["asked"]) == (12, 0) and second["labels"] is None
-
-
-def test_ranks() -> None:
-    assert "most likely next word." in rank_sentence(1.5) and "3 most likely next words" in rank_sentence(3)
 
 
 def test_words(pivotal: Run) -> None:
@@ -180,9 +136,3 @@ def test_words(pivotal: Run) -> None:
     assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
     found = json.loads(pivotal("check", "planted", "--words", "zebra", "--json").out)
     assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
-
-
-def test_words_of_contractions(pivotal: Run) -> None:
-    found = json.loads(pivotal("check", "wiki-lstm", "--words", "can't,docter", "--json").out)
-    assert found[0]["tokens"] == ["ca", "n't"] and found[0]["known"]
-    assert not found[1]["known"] and "doctor" in found[1]["near"]

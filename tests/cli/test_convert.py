@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
@@ -57,22 +56,3 @@ def test_what_cannot_be_converted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pivotal("convert", *arguments).refused(*said)
-
-
-@pytest.mark.parametrize(
-    "option", [("--columns", "good=x,bad=y"), ("--skip-bad",)], ids=lambda given: given[0]
-)
-@pytest.mark.parametrize("verb", ["check", "compare", "convert", "evaluate", "find"])
-def test_options_of_files_are_not_ignored_for_a_bundled_question(
-    pivotal: Run, run_folder: Path, tmp_path: Path, verb: str, option: tuple[str, ...]
-) -> None:
-    out = tmp_path / "out.jsonl"
-    arguments: dict[str, tuple[Any, ...]] = {
-        "check": ("planted", "bracket"),
-        "compare": ("planted", "bracket", "--out", out),
-        "convert": ("bracket", out),
-        "evaluate": (run_folder, "bracket"),
-        "find": ("planted", "bracket", "--out", out),
-    }
-    pivotal(verb, *arguments[verb], *option).refused(f"{option[0]} is about", f"Leave {option[0]} out")
-    assert not out.exists()

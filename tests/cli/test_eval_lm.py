@@ -87,15 +87,6 @@ def test_a_model_without_the_words_stands_beside_the_others(
     assert "small cannot score any of the 300 pairs" in " ".join(done.out.split())
 
 
-def test_every_model_is_found_before_any_is_asked(
-    pivotal: Any, seeds: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pivotal.lm import assess
-
-    monkeypatch.setattr(assess, "assess", lambda *_, **__: pytest.fail("it began"))
-    pivotal("eval-lm", seeds[0], "nothing-like-it", "-q").refused("is none of these")
-
-
 def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")
     (tmp_path / "thesis.json").write_text("mine")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -72,41 +71,6 @@ def test_a_run_that_died_before_its_report_is_completed(
     assert (died / "summary.json").read_bytes() == (run_folder / "summary.json").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("--runs", "at most 10,000 runs, but runs is 9,223,372,036,854,775,808"),
-        ("--controls", "must be 0 to 10,000, but controls is 9,223,372,036,854,775,808"),
-    ],
-)
-def test_too_many_of_anything_is_refused_at_once(
-    pivotal: Any, tmp_path: Path, option: str, said: str
-) -> None:
-    pivotal(*FIND, option, 2**63, "--out", tmp_path / "r").refused(said)
-    assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.slow
-def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
-    done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
-    result, verdict, place = done.out.splitlines()
-    assert "units switch planted" in result and verdict.startswith("Switch: ") and "Not checked: " in verdict
-    assert "report.html" in place and done.err == ""
-
-
-@pytest.mark.slow
-def test_the_default_folder_is_named_after_the_question(
-    pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert pivotal(*FIND, "-q").code == 0
-    again = pivotal(*FIND, "-q")
-    assert again.code == 0 and "already finished: runs/planted-every-planted" in again.err
-    assert pivotal(*FIND, "-q", "--seed", "1").code == 0
-    assert sorted(os.listdir("runs")) == ["planted-every-planted", "planted-every-planted-2"]
-    assert pivotal(*FIND, "-q", "--overwrite").code == 0
-
-
 def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
     before = (run_folder / "summary.json").read_bytes()
     done = pivotal(*FIND, "--runs", "3", "--out", run_folder)
@@ -126,6 +90,8 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
         (["planted", "planted", "--runs", "0"], ["at least one run"]),
+        (["planted", "planted", "--runs", str(2**63)], ["at most 10,000 runs, but runs is 9,223,372"]),
+        (["planted", "planted", "--controls", str(2**63)], ["must be 0 to 10,000, but controls is 9,223,372"]),
         (["planted", "planted", "--sped", "3"], ["--sped"]),
         (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
     ],
@@ -147,9 +113,7 @@ def test_options_go_over_the_preset() -> None:
 @pytest.mark.parametrize(
     ("given", "values"),
     [
-        ((), "natural"),
         (("--preset", "paper"), "unbounded"),
-        (("--preset", "exchange"), "natural"),
         (("--preset", "paper", "--values", "natural"), "natural"),
     ],
 )

@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from pivotal.models import load_model
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.relabel import relabelled
-
 
 def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> None:
     done = pivotal(
@@ -49,24 +45,6 @@ def test_without_a_direction_both_are_shown_side_by_side(pivotal: Any, run_folde
     assert list(sides) == ["untouched", "directions"] and list(sides["directions"]) == ["singular", "plural"]
     one = json.loads(pivotal("generate", run_folder, "The noun0a", "--direction", "plural", "--json").out)
     assert one == {"untouched": sides["untouched"], "directions": {"plural": sides["directions"]["plural"]}}
-
-
-def test_a_label_may_be_called_untouched(pivotal: Any, tmp_path: Path) -> None:
-    pairs = load_phenomenon("planted")
-    names = ("untouched", "many")
-    renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
-    assert renamed is not None
-    renamed.save(tmp_path / "odd.jsonl")
-    quick = ("--updates", 40, "--controls", 0, "--evidence", "none", "-q", "--out", tmp_path / "run")
-    assert pivotal("find", "planted", tmp_path / "odd.jsonl", *quick).code == 0
-    said = json.loads(pivotal("generate", tmp_path / "run", "The noun0a", "--json").out)
-    assert list(said["directions"]) == list(names)
-    with_units, without = said["directions"]["many"], said["untouched"]
-    assert with_units["next_words"] != without["next_words"]
-    model = dict(load_model("planted").next_words("The noun0a", k=6))
-    assert dict(without["next_words"]) == pytest.approx(model)
-    printed = pivotal("generate", tmp_path / "run", "The noun0a").out
-    assert "→ untouched" in printed and "\nuntouched " in printed
 
 
 def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:

@@ -11,7 +11,6 @@ from tests.cli.conftest import Outcome
 from tests.finished_run import FIND
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.phenomena import load_phenomenon
 
 PREFIX = {"prefix": "The noun0a", "cue": 1, "words": {"singular": "verb0as", "plural": "verb0a"}}
 
@@ -80,22 +79,3 @@ def test_text_without_a_counterfactual_prefix_gets_the_means(
     done = pivotal(*(exchanged if part == "RUN" else part for part in arguments))
     assert done.code == 0
     assert "so the units are set to the means of those states" in done.err
-
-
-def test_a_run_is_another_one_if_a_counterfactual_prefix_is_edited(pivotal: Any, tmp_path: Path) -> None:
-    """It decides the values of the units, so the finished run must not stand for it."""
-    pairs = load_phenomenon("planted")
-    file, out = tmp_path / "pairs.jsonl", tmp_path / "run"
-    pairs.save(file)
-    find = ("find", "planted", file, "--test", 81, "--values", "interchange", "--max-units", 3, "--out", out)
-    quick = ("-o", "updates=5", "-o", "refit=2", "--controls", 0, "--evidence", "none")
-    assert pivotal(*find, *quick).code == 0
-    assert pivotal(*find, *quick).code == 0, "the same run is shown again"
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    texts = rows[0]["counterfactual"]
-    label = next(label for label in texts if label != rows[0]["label"])
-    words = texts[label].split()
-    others = [row["counterfactual"][label] for row in rows]
-    texts[label] = next(text for text in others if len(text.split()) == len(words) and text.split() != words)
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    pivotal(*find, *quick).refused("counterfactual_fingerprint is")

@@ -26,11 +26,6 @@ def test_list(pivotal: Any, kind: str) -> None:
     assert done.code == 0 and known[kind] in done.out
 
 
-def test_list_searches_shows_options_and_presets(pivotal: Any) -> None:
-    said = pivotal("list", "searches").out
-    assert "max_units" in said and "--preset paper: values=unbounded" in said
-
-
 def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:
     """All three once said something else."""
     from pivotal.models import load_model
@@ -91,20 +86,6 @@ def test_studies_are_listed_and_their_runs(pivotal: Any, tmp_path: Path) -> None
     assert "1 run done" in pivotal("list", "runs", tmp_path / "all").out
     (run,) = json.loads(pivotal("list", "runs", tmp_path / "all" / "s", "--json").out)["runs"]
     assert run["kind"] == "run" and run["finished"]
-
-
-def test_what_a_model_does_not_know_has_not_failed(pivotal: Any, tmp_path: Path) -> None:
-    recipe = tmp_path / "known.yaml"
-    recipe.write_text(
-        "name: known\ndefaults: {model: planted, search: attribution, known: true, evidence: none, controls: 0}\n"
-        "grid: {phenomenon: [continent]}\n"
-    )
-    assert pivotal("study", recipe, "--out", tmp_path / "all" / "s", "-q").code == 0
-    (tmp_path / "all" / "damaged").mkdir()
-    (tmp_path / "all" / "damaged" / "study.json").write_text("{")
-    damaged, study = json.loads(pivotal("list", "runs", tmp_path / "all", "--json").out)["runs"]
-    assert (study["kind"], study["done"], study["failed"]) == ("study", 0, 0)
-    assert damaged["kind"] == "unreadable" and "must be JSON" in damaged["error"]
 
 
 def test_folders_without_runs(pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

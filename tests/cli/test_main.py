@@ -17,8 +17,6 @@ import pytest
 from typer.main import get_command
 
 from pivotal.cli.main import app
-from pivotal.options import options_of
-from pivotal.questions.question import Question
 
 VERBS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
 JOBS, READERS = ("find", "compare", "study"), ("evaluate", "certify", "generate", "trace")
@@ -51,11 +49,6 @@ def test_help_is_not_cut_in_a_narrow_terminal(
     assert not cut
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "serve"])
-def test_json_is_a_flag_everywhere(verb: str) -> None:
-    assert options(verb)["--json"].is_flag
-
-
 def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
     """`-o` is one option, `--words` are words, `--split` is a way to split."""
     taken: dict[str, set[str]] = {}
@@ -70,17 +63,6 @@ def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
     allowed = {"--max-units", "--out"}
     assert {flag for flag, kinds in taken.items() if len(kinds) > 1} <= allowed, taken
     assert len(taken["-o"]) == 1 and taken["-o"] == taken["--option"]
-
-
-def test_the_question_is_declared_once() -> None:
-    """Every field is an option (or an argument) of the verbs that ask one, with its help text and its default."""
-    for verb in ("find", "compare"):
-        command = get_command(app).commands[verb]  # type: ignore[attr-defined]
-        parameters = {parameter.name: parameter for parameter in command.params}
-        for field in options_of(Question):
-            if field.name not in ("split_seed", "keep"):  # --keep may be repeated
-                assert parameters[field.name].help == field.help
-                assert parameters[field.name].default == field.default
 
 
 @pytest.mark.parametrize("verbs", [JOBS, READERS])

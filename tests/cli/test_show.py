@@ -78,23 +78,6 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal: Run, copy: Path) -> No
     assert not shown["finished"] and shown["summary"] is None
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"best": 7}, "run 7 is the best run, but there are 2 runs"),
-        ({"median": -1}, "run -1 is the median run"),
-        ({"labels": ["singular", "dual"]}, "one number per unit and direction"),
-        ({"runs": []}, "there are 0 runs"),
-    ],
-)
-def test_a_summary_whose_parts_do_not_fit_together_is_refused(
-    pivotal: Run, copy: Path, change: dict[str, object], said: str
-) -> None:
-    summary = json.loads((copy / "summary.json").read_text())
-    (copy / "summary.json").write_text(json.dumps(summary | change))
-    pivotal("show", copy).refused("summary.json", said)
-
-
 def test_a_run_without_its_settings_is_refused(pivotal: Run, copy: Path) -> None:
     run = json.loads((copy / "run.json").read_text())
     (copy / "run.json").write_text(json.dumps(run | {"settings": {}}))

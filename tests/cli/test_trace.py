@@ -118,17 +118,6 @@ def test_python_of_the_page(
     assert capsys.readouterr().out.startswith("0 of 81 were not flipped\n(-")
 
 
-def test_an_existing_file_is_replaced_only_if_asked(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
-    pair = RunFolder.open(run_folder).traces().traces[0].pair
-    before = (run_folder / "summary.json").read_bytes()
-    asked = ("trace", run_folder, "--pair", pair, "--out")
-    pivotal(*asked, run_folder / "summary.json").refused("summary.json exists already", "--overwrite")
-    assert (run_folder / "summary.json").read_bytes() == before
-    (tmp_path / "t.json").write_text("mine")
-    assert pivotal(*asked, tmp_path / "t.json", "--overwrite").code == 0
-    assert (tmp_path / "t.json").read_text() != "mine"
-
-
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

@@ -96,7 +96,9 @@ def test_texts_longer_than_the_positions_of_a_model(
     )
     assert done.code == 0, done.err
     said = " ".join((done.err + done.out).split())
-    assert "Skipped 2 of 42 pairs" in said and "longer than the 63 tokens that have a position (2)" in said
+    assert (
+        "cannot score 2 of 42 pairs" in said and "longer than the 63 tokens that have a position (2)" in said
+    )
     ask = ("generate", tmp_path / "run", "The doctors", "--direction", "singular", "--length", "80")
     pivotal(*ask).refused("positions for 63 tokens", "the prompt has 2 and 80", "62 words at most")
     sentence = "The doctors" + " near" * 70 + " run"

@@ -80,16 +80,6 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert set(run.by_group) == {"class 0", "class 1", "class 2"}
 
 
-def test_the_best_run_is_chosen_on_training_pairs_and_leads(finding: Finding) -> None:
-    summary = finding.summary
-    losses = [run.train_score for run in summary.runs]
-    assert summary.best == losses.index(min(losses))
-    best = summary.best_run
-    assert (summary.flip_accuracy, summary.kl, summary.units) == (best.flip_accuracy, best.kl, best.units)
-    by_accuracy = sorted(run.flip_accuracy for run in summary.runs)
-    assert summary.runs[summary.median].flip_accuracy == by_accuracy[1]
-
-
 def test_the_folder_is_whole(finding: Finding) -> None:
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
@@ -200,15 +190,6 @@ def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_p
     assert not (tmp_path / "new").exists()
 
 
-def test_stopped_before_any_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LearnedMask, "solve", stop)
-    with pytest.raises(Interrupted, match=r"before there was a checkpoint.*Start again with: pivotal find"):
-        find(QUESTION, SEARCH, out=str(tmp_path / "r"), command="pivotal find")
-
-
 @pytest.mark.parametrize(("max_kl", "kept"), [(1e-6, False), (50.0, True)])
 def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path: Path, max_kl: float, kept: bool) -> None:
     search = replace(SEARCH, updates=5, refit=0, max_kl=max_kl)
@@ -258,12 +239,6 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     assert again.already and not first.already
     assert again.summary == RunFolder.open(tmp_path / "r").summary() == first.summary
     assert not pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
-
-
-def test_a_level_of_evidence_that_does_not_exist_is_refused_before_the_search(tmp_path: Path) -> None:
-    with pytest.raises(PivotalError, match=r"no level of evidence 'ful'\. Did you mean 'full'"):
-        pv.find(QUESTION, evidence="ful", out=str(tmp_path / "r"))  # type: ignore[arg-type]
-    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pivotal.records.serial import replace
 from pivotal.searches import SEARCHES
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress
-from pivotal.watch import Watch
+from pivotal.watch import Silent, Watch
 
 
 def terms_of(settings: dict[str, Any]) -> Terms:
@@ -55,7 +55,7 @@ def certify_run(
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
     model = model.in_bases(intervention.bases if folder is None else folder.bases())
     train = training_problem(question, model, asked)
-    progress = watch.progress if watch is not None else None
+    progress = (watch or Silent()).progress
     made = certify(
         intervention,
         train,
@@ -65,8 +65,7 @@ def certify_run(
         seed=question.seed,
         progress=progress,
     )
-    if progress is not None:
-        progress(Progress("ablating single units", 4, 5))
+    progress(Progress("ablating single units", 4, 5))
     return replace(
         made,
         model=model.name,

@@ -12,12 +12,9 @@ from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 from pivotal.errors import PivotalError
-from pivotal.evidence import check
 from pivotal.jobs.study.job import Studied, dry_run, study
 from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.models import load_model
-from pivotal.questions.question import Question
 from pivotal.records.study import KNOWN, UNKNOWN, StudyRow
 
 TEXT = """\
@@ -82,17 +79,6 @@ def test_a_check_needs_cells_that_ask_what_is_known(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match="set 'known: true', but 'planted, every' does not"):
         study(tiny(), out=tmp_path / "study", check=True)
     assert not (tmp_path / "study").exists()
-
-
-def test_counterfactual_prefixes_are_asked_only_where_no_word_is_expected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("the labels say which word is right")
-
-    monkeypatch.setattr(check, "cue_swap", refuse)
-    found = check.what_is_known(Question("planted", "planted"), load_model("planted"))
-    assert found.lacking is None and found.accuracy is not None and found.accuracy > 0.9
 
 
 def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:

@@ -59,16 +59,6 @@ def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[]
     assert (added.pairs, added.clean_accuracy) == (old[0].pairs, old[0].clean_accuracy)
 
 
-@pytest.mark.slow
-def test_runs_of_a_cell_may_be_in_several_batches(tmp_path: Path) -> None:
-    said = Said()
-    rows = study(
-        tiny(("runs: 2", "runs: 3\nat_once: 2")), out=tmp_path / "s", only="planted, single", watch=said
-    ).rows
-    assert [row.batch for row in rows] == [[3, 4], [3, 4], [5]]
-    assert ["2 of 3 done" in said.standings[0], "3 of 3 done" in said.standings[1]] == [True, True]
-
-
 def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path, tmp_path: Path) -> None:
     """Of a batch with the same first seed, which decides what all runs have in common."""
     (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from small_study import Said, lasting, tiny
+from small_study import Said, lasting
 
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.merge import merge
@@ -84,20 +83,6 @@ def test_evidence_that_a_recipe_asks_for_later_is_added(
     assert again.cells == [] and again.lines == []
 
 
-def test_a_batch_of_more_seeds_than_the_recipe_asks_for_now_is_completed_as_a_whole(tmp_path: Path) -> None:
-    three = tiny(("runs: 2", "runs: 3"), ("max_units: 3", "max_units: 3, controls: 1"))
-    two = tiny(("max_units: 3", "max_units: 3, controls: 2"))
-    before = study(three, out=tmp_path / "study", only="planted, every").rows
-    said = Said()
-    after = study(two, out=tmp_path / "study", only="planted, every", watch=said).rows
-    assert [(row.seed, row.folder, row.found) for row in after] == [
-        (row.seed, row.folder, row.found) for row in before
-    ]
-    assert any("3 runs have less evidence than the recipe asks for" in line for line in said.lines)
-    study(two, out=tmp_path / "study", only="planted, every", watch=(again := Said()))
-    assert again.cells == []
-
-
 def test_rows_stay_if_evidence_cannot_be_added(tmp_path: Path) -> None:
     """The text that must stay has changed, or is gone; a summary is damaged; another question cannot be read."""
     text, other = tmp_path / "keep.txt", tmp_path / "other.jsonl"
@@ -133,16 +118,6 @@ def test_rows_stay_if_evidence_cannot_be_added(tmp_path: Path) -> None:
     (summary,) = (tmp_path / "study").rglob("summary.json")
     summary.write_text("{")
     assert again(2) == before and len(said.cells) == count
-
-
-def test_more_evidence_than_a_recipe_asks_for_is_kept(
-    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(atlas.folder, tmp_path / "study"))
-    said = Said()
-    text = atlas_recipe.text.replace("controls: 3", "controls: 2").replace("cross: true", "evidence: none")
-    assert study(parse_recipe(text, "cross.yaml"), out=folder, watch=said).rows == atlas.rows
-    assert said.cells == []
 
 
 def test_rows_without_run_folders_stay_as_they_are(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,22 +82,6 @@ def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]]
     again = merge(tiny(), [out], out=tmp_path / "again", light=True)
     assert again.rows == rows and (tmp_path / "again" / str(rows[0].folder) / "interventions").is_dir()
     assert not dry_run(tiny(), out=out).batches
-
-
-def test_a_light_copy_that_is_kept_is_not_overwritten(
-    lanes: Callable[[], list[Path]], tmp_path: Path
-) -> None:
-    """The folder lacks one of two runs that share a run folder. Another folder has other results for both."""
-    (first, _), out = lanes(), tmp_path / "light"
-    kept, lost, *others = merge(tiny(), [first], out=out, light=True).rows
-    assert kept.folder == lost.folder
-    write_rows(out, (kept, *others))
-    path = first / str(kept.folder) / "interventions" / "0"
-    found = Intervention.load(path)
-    dataclasses.replace(found, values=0 * found.values).save(path)
-    rows = merge(tiny(), [first], out=out, light=True).rows
-    assert rows[0] == kept and rows[1].folder == f"{lost.folder}-2"
-    assert Intervention.load(out / str(kept.folder) / "interventions" / "0").values.any()
 
 
 def test_failed_runs_and_cells_of_other_recipes_are_left_out(

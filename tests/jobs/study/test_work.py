@@ -14,7 +14,7 @@ from small_study import tiny
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.folder import RunBatch, batches_of, begun_folders
+from pivotal.jobs.study.folder import RunBatch, batches_of
 from pivotal.jobs.study.work import StudyPlace, Worker
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Search
@@ -90,13 +90,3 @@ def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         Worker(StudyPlace("tiny", tmp_path)).rows(batch("bug", tmp_path))
-
-
-def test_the_seeds_of_a_batch_are_those_of_its_run_and_not_of_its_folders_name(tmp_path: Path) -> None:
-    whole = batch("memory", tmp_path)
-    Worker(StudyPlace("tiny", tmp_path)).rows(whole)
-    folder = tmp_path / whole.folder
-    folder.rename(folder.with_name("renamed"))
-    (begun,) = begun_folders(whole.cell, tmp_path)
-    assert begun.seeds == whole.seeds and begun.folder.endswith("/renamed")
-    assert batches_of(whole.cell, tmp_path, whole.seeds) == [begun]

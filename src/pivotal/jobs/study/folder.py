@@ -28,8 +28,6 @@ def check_folder(path: Path, recipe: Recipe) -> None:
     """PivotalError if the folder holds another study, or anything else."""
     if not path.exists():
         return
-    if not path.is_dir():
-        raise PivotalError(f"A study needs a folder, but {path} is a file. Name another with --out.")
     if (path / STUDY).is_file():
         stored = serial.read(path / STUDY, StudyRecord, cure="Name another folder with --out.")
         if stored.name != recipe.name:

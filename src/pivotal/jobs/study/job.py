@@ -198,7 +198,9 @@ def _run(plan: StudyPlan, executor: Executor, place: StudyPlace, watch: Watch) -
         with signals():  # a run that is under way saves itself
             for batch, new in executor.run(plan.batches, place, watch):
                 # A finished run keeps its row if the evidence for it could not be completed.
-                better = {row.run: row for row in new if row.done or not _is_done(rows.get(row.run))}
+                better = {
+                    row.run: row for row in new if row.done or not (row.run in rows and rows[row.run].done)
+                }
                 if len(better) < len(new):
                     watch.say(f"{batch.cell.name}: The row stays as it is. {new[0].error}")
                 rows |= better
@@ -212,10 +214,6 @@ def _run(plan: StudyPlan, executor: Executor, place: StudyPlace, watch: Watch) -
         stored = {row.run for row in read_results(path) if not row.failed}
         raise saying(stop, _farewell(plan, stored & settled.keys(), place.command)) from None
     return ordered
-
-
-def _is_done(row: StudyRow | None) -> bool:
-    return row is not None and row.done
 
 
 def _plan(
