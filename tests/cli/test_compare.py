@@ -29,7 +29,7 @@ def test_tables_and_figures_along_the_number_of_units(pivotal: Any, tmp_path: Pa
     ):
         assert part in done.out
     page = (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
-    for title in ("Flipped preferences against max units", "KL against max units", "Flips, KL and units"):
+    for title in ("Flipped preferences against max units", "Flips, KL and units"):
         assert title in page
     again = pivotal(*small, "--json", "-q")
     rows = json.loads(again.out)["rows"]
@@ -63,7 +63,7 @@ def test_the_cells_have_the_settings_of_their_search() -> None:
     ("searches", "options", "said"),
     [
         (["lerned"], [], "Did you mean 'learned'?"),
-        (["learned", "learned"], [], "cells need different names"),
+        (["learned", "learned"], [], "have the same settings"),
         (["learned@papr"], [], "Did you mean 'paper'?"),
         (["learned"], ["greedy.beam=2"], "SEARCH.NAME=VALUE"),
         (["learned"], ["learned.max_units=2"], "'max_units' is in two of them"),
