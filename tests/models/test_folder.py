@@ -65,19 +65,19 @@ def truncate(f: Path) -> None:
     [
         (truncate, "must be a whole safetensors file, but it cannot be read"),
         (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors. Give the folder of a model"),
-        (lambda f: (f / "vocab.txt").write_text("one\ntwo\n"), "2 words needs 2 rows of encoder.weight"),
+        (
+            lambda f: (f / "vocab.txt").write_text("one\ntwo\n"),
+            r"encoder.weight of a lstm.* must have the shape \(2, 3\), but it has \(6, 3\)",
+        ),
         (lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])), "'cat' occurs twice"),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
         (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "must be of the format"),
         (config(cell=None), "config.json: .*cell"),
         (config(cell="lstmm"), "no recurrent cell 'lstmm'.*Did you mean 'lstm'"),
-        (config(cell="gru"), r"of a gru with 4 units must have the shape \(12, 3\), but it has \(16, 3\)"),
-        (config(layers=3), "says layers 3, but the model has 2"),
-        (config(eos="</s>"), "says eos '</s>', but the model has '<eos>'"),
+        (config(cell="gru"), r"of a gru with 4 units .* must have the shape \(12, 3\), but it has \(16, 3\)"),
         (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
         (tensors(encoder__weight=None), "encoder.weight is missing"),
         (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is also rnn.bias_hh_l1"),
-        (tensors(rnn__bias_hh_l1=None), "layer 1 has only one of them"),
         (tensors(rnn__weight_hh_l1=None), r"rnn.weight_hh_l1 is missing"),
         (tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)), "without encoder.weight.sc"),
     ],
@@ -116,7 +116,6 @@ def test_a_saved_folder_loads_with_the_weights_that_went_in(tmp_path: Path) -> N
     assert all(torch.equal(found[name], tensor) for name, tensor in weights().items())
     assert load_folder(saved).words == tuple(WORDS)
     assert json.loads((saved / "card.json").read_text()) == CARD
-    assert json.loads((saved / "config.json").read_text())["layers"] == 2
     assert [path.name for path in saved.parent.iterdir()] == ["toy"]
 
 
@@ -124,7 +123,6 @@ def test_tied_weights_are_written_once(tmp_path: Path) -> None:
     tied = weights() | {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
     tied["decoder.weight"] = tied["encoder.weight"]
     saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=tied, card=CARD)
-    assert json.loads((saved / "config.json").read_text())["tied"] is True
     assert "decoder.weight" not in load_file(saved / "model.safetensors")
     states = torch.randn(3, 4)
     expected = states @ tied["encoder.weight"].T + tied["decoder.bias"]

@@ -19,7 +19,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset, check_plain, library_errors, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.weights import dequantised, layers_of, quantised
+from pivotal.models.recurrent.weights import dequantised, quantised
 from pivotal.questions.words import EOS, UNK, read_words
 from pivotal.records import serial
 
@@ -27,37 +27,15 @@ FILES = ("config.json", "model.safetensors", "vocab.txt")
 WRITTEN = (*FILES, "card.json")
 
 
-class FolderConfig(serial.Record, frozen=True, kw_only=True):
-    """config.json: the cell, the sizes, and how the model reads words."""
+class FolderConfig(serial.Record, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """config.json: the cell, and how the model reads words. Further keys, such as sizes, are for people."""
 
     formats: ClassVar[tuple[str, ...]] = ("pivotal-recurrent-1",)
 
     format: Literal["pivotal-recurrent-1"] = "pivotal-recurrent-1"
     cell: str
-    layers: int
-    embedding: int
-    hidden: int
-    words: int
-    tied: bool
-    """Whether the decoder is the embedding. It is then omitted from the file."""
-    eos: str = EOS
     unk: str
     priming: str
-
-    @staticmethod
-    def of(cell: str, weights: Mapping[str, Tensor], unk: str, priming: str) -> FolderConfig:
-        """The configuration of a model with some weights."""
-        encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
-        return FolderConfig(
-            cell=cell,
-            layers=layers_of(weights),
-            embedding=encoder.shape[1],
-            hidden=decoder.shape[1],
-            words=len(encoder),
-            tied=encoder.shape == decoder.shape and torch.equal(encoder, decoder),
-            unk=unk,
-            priming=priming,
-        )
 
 
 class FolderSource(ModelSource):
@@ -142,12 +120,12 @@ def load_folder(
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
-    if config.tied and "encoder.weight" in weights:
-        weights["decoder.weight"] = weights["encoder.weight"]
+    if "encoder.weight" in weights:  # a tied decoder is omitted from the file
+        weights.setdefault("decoder.weight", weights["encoder.weight"])
     digest = hashlib.sha256()
     for file in ("vocab.txt", "model.safetensors"):
         digest.update((folder / file).read_bytes())
-    model = RecurrentLM(
+    return RecurrentLM(
         name or folder.resolve().name,
         cell=config.cell,
         words=words,
@@ -158,13 +136,6 @@ def load_folder(
         dtype=dtype or torch.float32,
         fingerprint=digest.hexdigest()[:16],
     )
-    actual = FolderConfig.of(config.cell, weights, config.unk, config.priming)
-    for key in (key for key in config.__struct_fields__ if getattr(config, key) != getattr(actual, key)):
-        raise PivotalError(
-            f"{folder / 'config.json'} says {key} {getattr(config, key)!r}, but the model has "
-            f"{getattr(actual, key)!r}: these files do not belong together."
-        )
-    return model
 
 
 def save_folder(
@@ -187,14 +158,11 @@ def save_folder(
     `replace`, the new model may replace another model, and nothing else.
     """
     check_name(folder)
-    if not is_empty(folder):
-        if not replace:
-            raise FileExistsError(17, "the folder exists already", str(folder))
-        if not is_only_a_model(folder):
-            raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
-    config = FolderConfig.of(cell, weights, unk, priming)
+    if not is_empty(folder) and not (replace and is_only_a_model(folder)):
+        why = "it exists already and is not a model alone" if replace else "the folder exists already"
+        raise FileExistsError(17, why, str(folder))
     tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
-    if config.tied:
+    if torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
         del tensors["decoder.weight"]
     if int8:
         tensors = quantised(tensors)
@@ -205,7 +173,7 @@ def save_folder(
         with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-        serial.write(partial / "config.json", config)
+        serial.write(partial / "config.json", FolderConfig(cell=cell, unk=unk, priming=priming))
         serial.write(partial / "card.json", dict(card))
         # safetensors writes files that other users cannot read.
         shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")

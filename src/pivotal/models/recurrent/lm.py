@@ -7,7 +7,6 @@ same step and every later step see the edited state. Cell states are never edite
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
@@ -56,12 +54,10 @@ class RecurrentLM(LanguageModel):
         self.device = torch.device(device)
         self.vocabulary = WordVocabulary(words, unk, priming)
         self.words, self.vocabulary_size = self.vocabulary.words, len(words)
-        self.unk = unk
-        self._source: tuple[str, dict[str, Tensor]] | None = (cell, dict(weights))
+        self.cell, self.unk, self._weights = cell, unk, dict(weights)
         self._fingerprint = fingerprint or fingerprint_of(weights, self.words)
-        self._fingerprint += (
-            f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}" if priming != "<eos>" else ""
-        )
+        if priming != "<eos>":
+            self._fingerprint += f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
         self.dtype = dtype
         weights = {key: tensor.to(self.device, dtype) for key, tensor in weights.items()}
         self._stack = RecurrentStack.of(CELLS[cell], weights)
@@ -95,22 +91,14 @@ class RecurrentLM(LanguageModel):
         """
         from pivotal.models.recurrent.folder import save_folder
 
-        if self._source is None:
-            raise PivotalError(
-                f"{self.name} is made for controls and is not saved. Save the model that it is made of."
-            )
-        cell, weights = self._source
-        card = {
-            "name": Path(folder).name,
-            "summary": summary or f"{cell.upper()} of {len(self.words):,} words",
-        }
+        summary = summary or f"{self.cell.upper()} of {len(self.words):,} words"
         with disk(Path(folder)):
             return save_folder(
                 Path(folder),
-                cell=cell,
+                cell=self.cell,
                 words=self.words,
-                weights=weights,
-                card=card,
+                weights=self._weights,
+                card={"name": Path(folder).name, "summary": summary},
                 priming=self.priming,
                 unk=self.unk,
                 replace=replace,
@@ -131,24 +119,23 @@ class RecurrentLM(LanguageModel):
     @torch.no_grad()
     def shuffled(self, seed: int = 0) -> RecurrentLM:
         noise = torch.Generator().manual_seed(seed)
-        made = copy.copy(self)
-        made.name = f"{self.name} with shuffled weights"
-        made.sites, made.bases = self._stack.sites, {}
-        made._source = None
-        made._fingerprint = f"{self._fingerprint}-shuffled-{seed}"
-        encoder = shuffle_rows(self._stack.encoder, noise)
-        made._decoder = shuffle_rows(self._decoder, noise)
-        layers = tuple(
-            replace(
-                layer,
-                input=shuffle_rows(layer.input, noise),
-                recurrent=shuffle_rows(layer.recurrent, noise),
-            )
-            for layer in self._stack.layers
+        matrices = ["encoder.weight", "decoder.weight"]
+        for level in range(len(self._stack.layers)):
+            matrices += [f"rnn.weight_ih_l{level}", f"rnn.weight_hh_l{level}"]
+        return RecurrentLM(
+            f"{self.name} with shuffled weights",
+            cell=self.cell,
+            words=self.words,
+            weights={
+                **self._weights,
+                **{name: shuffle_rows(self._weights[name], noise) for name in matrices},
+            },
+            priming=self.priming,
+            unk=self.unk,
+            device=self.device,
+            dtype=self.dtype,
+            fingerprint=f"{self._fingerprint}-shuffled-{seed}",
         )
-        made._stack = replace(self._stack, encoder=encoder, layers=layers)
-        made._root = made._run_priming()
-        return made
 
     # -- computation --------------------------------------------------------------------------------------------
 

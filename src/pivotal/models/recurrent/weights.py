@@ -43,39 +43,28 @@ def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Ten
     return {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn"), weights
 
 
-def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> None:
+def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) -> None:
     """Raise PivotalError if cell, words and weights do not fit together. Some misfits would run, with wrong results."""
     if cell not in CELLS:
         raise PivotalError(f"There is no recurrent cell {cell!r}." + did_you_mean(cell, CELLS))
-    needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
-    missing = [name for name in needed if name not in weights]
-    if missing:
-        raise PivotalError(
-            f"A recurrent model needs the tensors {', '.join(needed)}, but {', '.join(missing)} is missing."
-        )
-    for name in ("encoder.weight", "decoder.weight"):
-        if len(weights[name]) != len(words):
-            raise PivotalError(
-                f"A model of {len(words)} words needs {len(words)} rows of {name}, but there are {len(weights[name])}."
-            )
-    if len(set(words)) < len(words):
-        twice = next(word for word, count in Counter(words).items() if count > 1)
-        raise PivotalError(f"The words of a vocabulary must differ, but {twice!r} occurs twice.")
-    broken = [name for name, tensor in weights.items() if not bool(tensor.isfinite().all())]
-    if broken:
-        raise PivotalError(f"Weights must be finite numbers, but {broken[0]} has some that are not.")
+    if twice := [word for word, count in Counter(words).items() if count > 1]:
+        raise PivotalError(f"The words of a vocabulary must differ, but {twice[0]!r} occurs twice.")
     check_layers(weights)
-    hidden, inputs = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1]
+    for name, tensor in weights.items():
+        if not bool(tensor.isfinite().all()):
+            raise PivotalError(f"Weights must be finite numbers, but {name} has some that are not.")
+    hidden, inputs = weights["decoder.weight"].shape[-1], weights["encoder.weight"].shape[-1]
     rows = CELLS[cell].gates * hidden
+    shapes = {"encoder.weight": (len(words), inputs), "decoder.weight": (len(words), hidden)}
     for level in range(layers_of(weights)):
-        for side, shape in (("ih", (rows, inputs)), ("hh", (rows, hidden))):
-            stored = tuple(weights[f"rnn.weight_{side}_l{level}"].shape)
-            if stored != shape:
-                raise PivotalError(
-                    f"rnn.weight_{side}_l{level} of a {cell} with {hidden} units must have the shape {shape}, "
-                    f"but it has {stored}."
-                )
-        inputs = hidden
+        shapes[f"rnn.weight_ih_l{level}"] = rows, hidden if level else inputs
+        shapes[f"rnn.weight_hh_l{level}"] = rows, hidden
+    for name, shape in shapes.items():
+        if weights[name].shape != shape:
+            raise PivotalError(
+                f"{name} of a {cell} with {hidden} units and {len(words)} words must have the shape {shape}, but it "
+                f"has {tuple(weights[name].shape)}."
+            )
 
 
 def layers_of(names: Collection[str]) -> int:
@@ -84,21 +73,19 @@ def layers_of(names: Collection[str]) -> int:
 
 
 def check_layers(names: Collection[str]) -> None:
-    """Raise PivotalError unless the recurrent tensors are those of layers 0 to n - 1, each with both biases or none."""
-    layers = range(layers_of(names))
+    """Raise PivotalError unless the tensors are those of an encoder, a decoder and the recurrent layers 0 to n - 1."""
+    layers = range(max(1, layers_of(names)))
     biases = {f"rnn.bias_{side}_l{i}" for side in ("ih", "hh") for i in layers}
     matrices = {f"rnn.weight_{side}_l{i}" for side in ("ih", "hh") for i in layers}
-    ours = {name for name in names if name.startswith("rnn.")}
-    missing, other = sorted(matrices - ours), sorted(ours - matrices - biases)
+    needed = matrices | {"encoder.weight", "decoder.weight"}
+    recurrent = {name for name in names if name.startswith("rnn.")}
+    missing, other = sorted(needed - set(names)), sorted(recurrent - matrices - biases)
     if missing or other:
         wrong = f"{missing[0]} is missing" if missing else f"there is also {other[0]}"
         raise PivotalError(
-            f"The recurrent layers have the numbers 0 to {len(layers) - 1} (rnn.weight_ih_l0 …), but {wrong}. A layer "
-            "is missing, or the model is of another kind."
+            f"A recurrent model has encoder.weight, decoder.weight and recurrent layers with the numbers 0 to "
+            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {wrong}. A layer is missing, or the model is of another kind."
         )
-    for i in layers:
-        if len({f"rnn.bias_ih_l{i}", f"rnn.bias_hh_l{i}"} & ours) == 1:
-            raise PivotalError(f"A layer has both biases or neither, but layer {i} has only one of them.")
 
 
 def quantised(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
