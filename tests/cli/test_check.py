@@ -18,7 +18,7 @@ from pivotal.questions.question import Question
 def test_a_question_that_can_be_asked(pivotal: Run) -> None:
     done = pivotal("check", "planted", "planted")
     assert done.code == 0
-    assert "1,512 of 1,512 pairs of planted can be asked of planted." in done.out
+    assert "planted can score 1,512 of 1,512 pairs of planted." in done.out
     assert "prefers the expected word in 100.0% of 1,512 pairs" in done.out
     assert "By label" in done.out and "By group" in done.out and "class 0" in done.out
     assert "Every held-out prefix is new. Of the held-out pairs, all share their cue word" in done.out
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
-    assert "12 of 13 pairs of one can be asked" in done.out
+    assert "planted can score 12 of 13 pairs of one." in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
     assert "Warning: All pairs expect “good”: there is one direction only." in done.out
     assert (
@@ -90,7 +90,7 @@ def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")
     assert done.code == 2, "as in find"
-    assert "0 of 1 pair of a can be asked of planted." in done.out
+    assert "planted can score 0 of 1 pair of a." in done.out
     assert "outside the vocabulary: zebra (1)" in done.out and "pivotal check MODEL --words" in done.out
     assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
 

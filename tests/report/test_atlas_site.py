@@ -11,10 +11,8 @@ from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.records import serial
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug
-from pivotal.report.atlas.findings import findings_of
 from pivotal.report.atlas.pages import unit_address
 from pivotal.report.study import StudyFolder
 
@@ -36,7 +34,7 @@ def test_a_site_replaces_its_own_pages_only(
     stored = replace(stored, recipe=replace(stored.recipe, drafts=few), rows=tuple(rows))
     monkeypatch.setattr(StudyFolder, "open", lambda path: stored)
     index = write_site(tmp_path / "study", tmp_path / "site")
-    unit = next(iter(atlas_of(stored.recipe, rows).shared("wiki-lstm")))
+    unit = next(iter(atlas_of(stored.recipe, rows).shared["wiki-lstm"]))
     shared = index.parent / unit_address("wiki-lstm", unit)
     former = shared.with_name("wiki-lstm-hidden.1-9999.html")
     shared.rename(former)
@@ -113,15 +111,6 @@ def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
         "one/same.jsonl",
         "two/same.jsonl",
     )
-
-
-def test_only_values_that_may_leave_the_natural_range_are_moved_into_it(stored: StudyFolder) -> None:
-    rows = stored.rows
-    said = " ".join(findings_of(atlas_of(stored.recipe, rows)))
-    assert "The search kept every value inside its unit" in said and "With every value moved" not in said
-    loose = [serial.replace(row, values="unbounded") if row.model == "wiki-lstm" else row for row in rows]
-    said = " ".join(findings_of(atlas_of(stored.recipe, loose)))
-    assert "The search of " in said and "With every value moved into its unit" in said
 
 
 def test_a_phenomenon_with_a_label_is_one_phenomenon(stored: StudyFolder) -> None:

@@ -21,7 +21,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate, Effort
-from pivotal.report.notebook import plot_run, run_html
+from pivotal.report.notebook import run_html
 from pivotal.units import Site, pattern_of, select_sites
 
 SEARCH = pv.LearnedMask(max_units=3, updates=40, refit=8)
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_said(problem: pv.Problem) -> None:
     unknown = pv.MinimalPair("The zebra", 1, ("verb0as", "verb0a"))
     asked = problem.on(replace(problem.pairs, pairs=(*problem.pairs, unknown)))
     assert repr(asked).endswith("64 units in hidden.0, 1 left out)")
-    assert "1 pair cannot be asked: " in page(asked).text and "zebra" in page(asked).text
+    assert "The model cannot score 1 pair: " in page(asked).text and "zebra" in page(asked).text
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.booleans())
@@ -186,7 +186,7 @@ def test_a_folder_with_nothing_to_show_yet(folder: RunFolder, tmp_path: Path) ->
     unfinished = RunFolder.create(tmp_path / "run", folder.settings)
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
-        plot_run(unfinished)
+        unfinished.plot()
 
 
 def test_what_was_saved_is_shown_without_torch(folder: RunFolder) -> None:

@@ -44,8 +44,8 @@ def connected(client: Client, sent: str) -> socket.socket:
         ("GET", "assets/..%2f..%2fpaper.json", 404, "There is no"),
         ("GET", "runs/0/run.json", 404, "There is no address"),
         ("GET", "runs/-1/report.html", 404, "There is no"),
-        ("BREW", "state", 405, "cannot be asked with BREW"),
-        ("DELETE", "open", 405, "cannot be asked with DELETE"),
+        ("BREW", "state", 405, "does not allow BREW"),
+        ("DELETE", "open", 405, "does not allow DELETE"),
         ("POST", "find", 422, "model cannot hold control characters"),
     ],
 )

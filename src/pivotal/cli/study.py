@@ -155,7 +155,7 @@ def atlas(
     """
     from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas.entries import atlas_of
-    from pivotal.report.atlas.findings import what_is_known
+    from pivotal.report.atlas.findings import standings
     from pivotal.report.atlas.site import INDEX, SITE, write_site
     from pivotal.report.study import StudyFolder
 
@@ -165,7 +165,7 @@ def atlas(
         return
     folder, page = StudyFolder.open(studied.folder), studied.folder / SITE / INDEX
     if check and not options.json:
-        terminal.table(what_is_known(atlas_of(folder.recipe, folder.rows)))
+        terminal.table(standings(atlas_of(folder.recipe, folder.rows)))
     finish(studied, options.json, f"The site is {page}.", site=str(page))
 
 

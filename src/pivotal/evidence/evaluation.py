@@ -70,9 +70,9 @@ class Evaluation:
 
     def plot(self) -> Any:
         """An altair chart of the flipped preferences by construction and direction."""
-        from pivotal.report.notebook import plot_evaluation
+        from pivotal.report.notebook import plot_shares
 
-        return plot_evaluation(self)
+        return plot_shares(self)
 
 
 def evaluate(

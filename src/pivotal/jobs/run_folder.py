@@ -183,9 +183,9 @@ class RunFolder:
 
     def plot(self) -> Any:
         """Flipped preferences of a finished run by construction and direction, as an altair chart."""
-        from pivotal.report.notebook import plot_run
+        from pivotal.report.notebook import plot_shares
 
-        return plot_run(self)
+        return plot_shares(self.summary().best_run)
 
     # -- results -------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ _WORDS = 12
 
 
 def sentences(check: CheckReport) -> list[str]:
-    """What can be asked, what was inferred, and what the model says."""
+    """What the model can score, what was inferred, and what the model says."""
     said = [
-        f"{check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon} can be asked of {check.model}."
+        f"{check.model} can score {check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon}."
     ]
     said += check.notes
     if check.reason:
@@ -83,7 +83,7 @@ def tables(check: CheckReport) -> list[Table]:
 
 
 def overview(checks: Sequence[CheckReport]) -> Table:
-    """The questions that can be asked, one row each."""
+    """The questions that the model can score, one row each."""
     rows = []
     for check in checks:
         if (known := check.knowledge) is not None:

@@ -64,15 +64,5 @@ def csv_text(lines: Iterable[Iterable[object]]) -> str:
 def _csv_cell(value: object) -> object:
     """A cell that a spreadsheet takes as text. It would run a text that begins like a formula; an apostrophe prevents
     that."""
-    if not isinstance(value, str):
-        return value
-    text = visible(value)
-    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    text = visible(value) if isinstance(value, str) else ""
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text or value

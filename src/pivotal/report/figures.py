@@ -17,10 +17,12 @@ from pivotal.report.tables import (
     activation,
     control_sentence,
     counted,
+    drop_one_table,
     interval,
     number,
     percent,
     points,
+    shares_table,
     signed,
     table,
 )
@@ -62,17 +64,13 @@ def by_construction(summary: Summary) -> Figure:
     scores = summary.best_run
     chart, shares = shares_chart(scores, summary.labels), _shares(scores)
     worst = min(shares, key=lambda name: shares[name].value)
-    cells = [
-        (name, f"{share.n:,}", percent(share.value), interval(share.low, share.high))
-        for name, share in shares.items()
-    ]
     return Figure(
         "by-construction",
         "Flipped preferences by construction and direction",
         f"Dots with 95% intervals for {counted(len(shares), 'kind')} of pairs, the lowest "
         f"{percent(shares[worst].value)} ({worst}).",
         draw(chart),
-        table("", ("", "pairs", "flipped", "95% interval"), cells),
+        shares_table(scores, ""),
     )
 
 
@@ -99,8 +97,7 @@ def drop_one(summary: Summary) -> Figure | None:
     if not best.drop_one:
         return None
     lost = {f"{drop.number} ({drop.unit})": best.flip_accuracy - drop.flip_accuracy for drop in best.drop_one}
-    cells = [(name, percent(best.flip_accuracy - loss), points(-loss)) for name, loss in lost.items()]
-    data = table("", ("without", "flipped", "points"), cells)
+    data = drop_one_table(best.drop_one, best.flip_accuracy)
     rows = [
         {"name": name, "value": 100 * loss, "text": points(-loss), "colour": CHOSEN}
         for name, loss in lost.items()

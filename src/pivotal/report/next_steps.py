@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pivotal.records.evidence import Check, UnitRange
+from pivotal.records.evidence import Check
 from pivotal.records.summary import Summary
 from pivotal.report.tables import counted, percent
 
@@ -14,19 +13,14 @@ _DROP = 0.2
 """The least loss of training flips on the way to the final units for which more units are suggested."""
 _HARDLY, _MOSTLY = 0.1, 0.5
 """A direction that flips less than the first share, while the other flips at least the second, is pointed out."""
-_AT_END = 0.01
-"""A value that is closer to an end of its natural range, as a part of the range, lies at the end."""
-
-_MISSING = Check(name="", passed=None, found="")
-"""In place of a check that a damaged summary does not have."""
 
 
 def next_steps(summary: Summary) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
-    checks = defaultdict(lambda: _MISSING, {check.name: check for check in summary.verdict.checks})
-    asking = list(_question(checks))  # as long as the question cannot be asked, nothing else matters
+    checks = {check.name: check for check in summary.verdict.checks}
+    asking = list(_question(checks))  # before the question is right, nothing else matters
     return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
 
 
@@ -53,8 +47,8 @@ def _flips(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
             f"{more}, or more --updates: on training pairs the search flipped {percent(max(accuracies))} before it was "
             f"left with {counted(summary.units, 'unit')}, which flip {percent(accuracies[-1])}."
         )
-    elif _all_at_end(summary):
-        yield f"{more}: every unit is already set to an end of its natural range."
+    else:
+        yield f"{more}."
     shares = {label: share.value for label, share in run.by_direction.items()}
     worst = min(shares, key=lambda label: shares[label], default="")
     if worst and shares[worst] < _HARDLY and max(shares.values()) >= _MOSTLY:
@@ -81,15 +75,3 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     if summary.evidence is None or summary.evidence.level != "full":
         yield "Make the missing checks: repeat the command with --evidence full."
     yield "`pivotal certify` tests whether each unit is needed and whether others would do as well."
-
-
-def _all_at_end(summary: Summary) -> bool:
-    """Whether every value lies at an end of the natural range of its unit."""
-    natural = None if summary.evidence is None else summary.evidence.natural
-    return natural is not None and bool(natural.ranges) and all(map(_at_end, natural.ranges))
-
-
-def _at_end(unit: UnitRange) -> bool:
-    near = _AT_END * (unit.high - unit.low)
-    values = [value for value in unit.values.values() if value is not None]
-    return all(value <= unit.low + near or value >= unit.high - near for value in values)

@@ -15,7 +15,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.report import certified, tables
 from pivotal.report.drawing import Spec
 from pivotal.report.figures import shares_chart, values_chart
-from pivotal.report.tables import Table, counted, number, percent, table
+from pivotal.report.tables import ByKind, Table, counted, number, percent
 from pivotal.report.templates import macros, source
 from pivotal.report.trace import told, trace_chart, trace_table
 
@@ -48,12 +48,7 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
     return _chart(values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units]))
 
 
-def plot_run(folder: RunFolder) -> Any:
-    """The share of flipped preferences of the best run."""
-    return _chart(shares_chart(folder.summary().best_run))
-
-
-def plot_evaluation(scores: Evaluation) -> Any:
+def plot_shares(scores: ByKind) -> Any:
     """The shares of flipped preferences by construction and direction."""
     return _chart(shares_chart(scores))
 
@@ -95,7 +90,7 @@ def problem_html(problem: Problem) -> str:
         else f"The untouched model prefers the expected word in {percent(right)} of the pairs."
     )
     left = problem.rejected
-    out = f"{counted(left.total, 'pair')} cannot be asked: {left.describe()}." if left.total else ""
+    out = f"The model cannot score {counted(left.total, 'pair')}: {left.describe()}." if left.total else ""
     return _html(f"{problem!r}", f"Preferences to flip: {turned}.", said, out)
 
 
@@ -131,14 +126,8 @@ def evaluation_html(scores: Evaluation) -> str:
 
 
 def certificate_html(certificate: Certificate) -> str:
-    found = certificate.found.flipped
-    rows = [
-        (w.unit, percent(w.left.flipped), tables.points(w.left.flipped - found), "yes" if w.matters else "no")
-        for w in certificate.without
-    ]
-    left = table("Without each unit, refitted", ("unit", "flipped", "points", "matters"), rows)
     said = (certified.verdict(certificate), *certified.sentences(certificate))
-    return _html(*said, shown=[left] if rows else [])
+    return _html(*said, shown=[certified.units_table(certificate)])
 
 
 def trace_html(trace: Trace) -> str:

@@ -175,7 +175,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     """What the page reads if the address, the method or the program itself is wrong."""
     status, sentence = {
         404: (404, f"There is no address {request.url.path}."),
-        405: (405, f"{request.url.path} cannot be asked with {request.method}."),
+        405: (405, f"{request.url.path} does not allow {request.method}."),
     }.get(getattr(error, "status_code", 500), (500, f"The server failed: {in_short(error)}."))
     return _json({"error": sentence}, status)
 

@@ -17,8 +17,8 @@ from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import CARD
 from pivotal.serve.live_intervention import LiveIntervention, UnitAnswer
 
-_MODELS, _INTERVENTIONS, _RUNS, _PAIRS = 2, 6, 200, 300
-"""The most models and interventions in memory, runs in the list, and stored pairs that a page offers."""
+_MODELS, _INTERVENTIONS, _PAIRS = 2, 6, 300
+"""The most models and interventions in memory, and stored pairs that a page offers."""
 
 _MEANS = (
     "The run is about interchange: each pair gives its units the states of its own counterfactual prefix. Here the "
@@ -50,7 +50,7 @@ class LiveRuns:
     def listed(self) -> list[dict[str, Any]]:
         """The runs: finished ones first, the newest first. A folder that cannot be read is listed with the reason."""
         if self._root is not None:
-            for found in sorted(self._root.glob(f"*/{RUN}"), key=_changed, reverse=True)[:_RUNS]:
+            for found in sorted(self._root.glob(f"*/{RUN}")):
                 self.add(found.parent)
         entries = [
             {**listed_run(path), "run": number, "name": path.name, "path": _shown(path)}
@@ -121,14 +121,6 @@ class LiveRuns:
     def _load_model(self, name: str, priming: str | None, dtype: Dtype | None) -> LanguageModel:
         # A folder from somebody else may name any model, and that must not download anything.
         return model_of(Question(name, priming=priming, dtype=dtype), self._device, download=False)
-
-
-def _changed(path: Path) -> float:
-    """When a file was last written; 0 if it is gone."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _run_folder(path: Path) -> Path:

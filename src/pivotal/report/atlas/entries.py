@@ -151,34 +151,28 @@ class Atlas:
     def count(self, standing: Standing) -> int:
         return sum(entry.standing == standing for entry in self.entries)
 
-    def units(self, model: str) -> dict[str, list[Entry]]:
-        """The units that the interventions of a model set, each with its entries; the most shared unit first.
+    @cached_property
+    def units(self) -> dict[str, dict[str, list[Entry]]]:
+        """By model, the units that its interventions set, each with its entries; the most shared unit first.
 
         Coordinates of a basis that was fitted to the pairs of one phenomenon are left out: in another phenomenon the
         same name means another direction.
         """
-        return self._units.get(model, {})
-
-    @cached_property
-    def _units(self) -> dict[str, dict[str, list[Entry]]]:
-        found: dict[str, dict[str, list[Entry]]] = {}
+        found: dict[str, dict[str, list[Entry]]] = {model: {} for model in self.models}
         for entry in self.entries:
             for unit in entry.comparable:
-                found.setdefault(entry.model, {}).setdefault(str(unit), []).append(entry)
+                found[entry.model].setdefault(str(unit), []).append(entry)
         return {
             model: dict(sorted(units.items(), key=lambda item: -len({entry.phenomenon for entry in item[1]})))
             for model, units in found.items()
         }
 
-    def shared(self, model: str) -> dict[str, list[Entry]]:
-        """The units of a model that several phenomena share, each with its entries."""
-        return self._shared.get(model, {})
-
     @cached_property
-    def _shared(self) -> dict[str, dict[str, list[Entry]]]:
+    def shared(self) -> dict[str, dict[str, list[Entry]]]:
+        """By model, the units that several phenomena share, each with its entries."""
         return {
             model: {unit: found for unit, found in units.items() if len({e.phenomenon for e in found}) > 1}
-            for model, units in self._units.items()
+            for model, units in self.units.items()
         }
 
     @cached_property

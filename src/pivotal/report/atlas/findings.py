@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from pivotal.report.atlas.entries import Atlas, Entry
+from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
 from pivotal.report.tables import Table, counted, percent, table
 
 RELIABLE = 0.9
@@ -20,7 +20,7 @@ def findings_of(atlas: Atlas) -> list[str]:
     searched = atlas.searched
     if not searched:
         return ["Nothing has been searched yet."]
-    return [_units(searched), _natural(searched), _specific(atlas), _sharing(atlas)]
+    return [_units(searched), _specific(atlas), _sharing(atlas)]
 
 
 def _units(entries: Sequence[Entry]) -> str:
@@ -33,28 +33,6 @@ def _units(entries: Sequence[Entry]) -> str:
         f"{len(flips)} of {counted(len(entries), 'intervention')} flip at least {percent(RELIABLE)} of their held-out "
         f"preferences: {listed}."
     )
-
-
-def _natural(entries: Sequence[Entry]) -> str:
-    """What is left inside the natural ranges, of interventions that may leave them."""
-    rows = [entry.row for entry in entries if entry.row]
-    within = [row for row in rows if row.values == "natural"]
-    shares = [
-        row.judged.natural
-        for row in rows
-        if row.values != "natural" and row.judged and row.judged.natural is not None
-    ]
-    said = []
-    if within:
-        of = "" if len(within) == len(rows) else f" of {len(within)} of {len(rows)} cells"
-        said.append(f"The search{of} kept every value inside its unit's natural range.")
-    if shares:
-        inside = sum(share >= RELIABLE for share in shares)
-        said.append(
-            f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip at least "
-            f"{percent(RELIABLE)}; the median is {percent(median(shares))}."
-        )
-    return " ".join(said)
 
 
 def _specific(atlas: Atlas) -> str:
@@ -73,43 +51,19 @@ def _specific(atlas: Atlas) -> str:
 
 
 def _sharing(atlas: Atlas) -> str:
-    parts = []
-    for model in atlas.models:
-        units = atlas.units(model)
-        if units:
-            parts.append(f"{len(atlas.shared(model))} of {counted(len(units), 'unit')} in {model}")
+    parts = [
+        f"{len(atlas.shared[model])} of {counted(len(units), 'unit')} in {model}"
+        for model, units in atlas.units.items()
+        if units
+    ]
     return f"Units that serve more than one phenomenon: {'; '.join(parts)}." if parts else ""
 
 
-def what_is_known(atlas: Atlas) -> Table:
-    """How many phenomena each model knows, searched or not."""
+def standings(atlas: Atlas) -> Table:
+    """How the cells of each model stand."""
+    words = [standing for standing in STANDINGS if atlas.count(standing)]
     rows = []
     for column in atlas.columns:
-        words = Counter(entry.standing for entry in atlas.entries if entry.column == column)
-        known = words.total() - words["unknown"] - words["failed"] - words["not run"]
-        rows.append((column, str(known), str(words["unknown"]), str(words["failed"] + words["not run"])))
-    return table("What the models know", ("model, steps", "known", "unknown", "not checked"), rows)
-
-
-def by_model(atlas: Atlas) -> Table:
-    """The verdicts and the numbers of units, model by model."""
-    rows = []
-    for model in atlas.models:
-        entries = atlas.of(model=model)
-        words = Counter(entry.standing for entry in entries)
-        searched = [entry for entry in entries if entry.units]
-        units = [len(entry.units) for entry in searched]
-        rows.append(
-            (
-                model,
-                str(len(entries)),
-                str(words["unknown"]),
-                *(str(words[word]) for word in ("decide", "switch", "nudge", "no evidence")),
-                f"{median(units):g}" if units else "–",
-            )
-        )
-    return table(
-        "By model",
-        ("model", "cells", "not known", "decide", "switch", "nudge", "no evidence", "median units"),
-        rows,
-    )
+        count = Counter(entry.standing for entry in atlas.entries if entry.column == column)
+        rows.append((column, *(str(count[word]) for word in words)))
+    return table("By model", ("model, steps", *words), rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pivotal.records.study import KNOWN, CrossScore, StudyRow
 from pivotal.report.atlas.entries import MEANING, OTHER, STANDINGS, Atlas, Entry, slug
-from pivotal.report.atlas.findings import QUIET, by_model, findings_of
+from pivotal.report.atlas.findings import QUIET, findings_of, standings
 from pivotal.report.tables import Table, counted, number, percent, points, table
 from pivotal.report.templates import page
 
@@ -63,7 +63,7 @@ def index_page(atlas: Atlas, name: str, about: str, downloads: Downloads) -> str
         columns=atlas.columns,
         matrix=matrix,
         findings=findings_of(atlas),
-        by_model=by_model(atlas) if atlas.searched else None,
+        standings=standings(atlas),
         models=[(model, model_address(model)) for model in atlas.models],
         downloads=counted(len(downloads), "intervention"),
     )
@@ -96,7 +96,7 @@ def model_page(atlas: Atlas, model: str) -> str:
         "switch them.",
         crumbs=[_HOME],
         results=_results(entries, "phenomenon", lambda entry: entry.within if several else entry.phenomenon),
-        units=[_shared_unit(atlas, model, unit) for unit in atlas.units(model)],
+        units=[_shared_unit(atlas, model, unit) for unit in atlas.units[model]],
         fitted=any(len(entry.comparable) < len(entry.units) for entry in entries),
         # A cross table for each kind of step and each variant, because one for all could not be read.
         crosses=[
@@ -108,10 +108,9 @@ def model_page(atlas: Atlas, model: str) -> str:
 
 def unit_page(atlas: Atlas, model: str, unit: str) -> str:
     """What a unit is set to in the interventions that share it, and what these interventions do."""
-    entries = atlas.shared(model)[unit]
+    entries = atlas.shared[model][unit]
     phenomena = dict.fromkeys(entry.phenomenon for entry in entries)
     links = {entry.within: f"../{phenomenon_address(entry.phenomenon)}" for entry in entries}
-    links |= {name: f"../{unit_address(model, name)}" for name in atlas.shared(model) if name != unit}
     return _page(
         "unit.html",
         f"{unit} in {model}",
@@ -120,7 +119,6 @@ def unit_page(atlas: Atlas, model: str, unit: str) -> str:
         crumbs=[_HOME, (model, f"../{model_address(model)}")],
         links=links,
         set_to=_values(entries, unit),
-        companions=_companions(entries, unit),
         cross=cross(entries, atlas.families),
     )
 
@@ -159,7 +157,7 @@ def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> dict[str, Any]
     if said := _unsearched(entry):
         return {"column": entry.column, "said": said}
     judged = entry.row.judged if entry.row else None
-    shared = atlas.shared(entry.model)
+    shared = atlas.shared[entry.model]
     labels = list(dict.fromkeys(label for unit in entry.units for label in unit.values))
     rows = [(str(unit), *(number(unit.values.get(label)) for label in labels)) for unit in entry.units]
     return {
@@ -220,12 +218,12 @@ def _moved_by(atlas: Atlas, phenomenon: str) -> Table:
 
 
 def _shared_unit(atlas: Atlas, model: str, unit: str) -> dict[str, Any]:
-    names = dict.fromkeys(entry.phenomenon for entry in atlas.units(model)[unit])
+    names = dict.fromkeys(entry.phenomenon for entry in atlas.units[model][unit])
     return {
         "name": unit,
         "slug": slug(unit),
         "words": " ".join((unit, *names)).lower(),
-        "address": f"../{unit_address(model, unit)}" if unit in atlas.shared(model) else "",
+        "address": f"../{unit_address(model, unit)}" if unit in atlas.shared[model] else "",
         "phenomena": [(name, f"../{phenomenon_address(name)}") for name in names],
     }
 
@@ -243,19 +241,6 @@ def _values(entries: Sequence[Entry], unit: str) -> Table:
     columns = ("phenomenon", "verdict", "flips to", "set to", "flipped", "units", "KL")
     note = "Flipped, units and KL are those of the whole intervention, of which this unit is a part."
     return table("", columns, rows, text=3, note=note)
-
-
-def _companions(entries: Sequence[Entry], unit: str) -> Table:
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        for other in map(str, entry.units):
-            if other != unit:
-                found.setdefault(other, []).append(entry.within)
-    alone = [entry.within for entry in entries if len(entry.units) == 1]
-    most_first = sorted(found.items(), key=lambda item: -len(item[1]))
-    rows = tuple((name, str(len(names)), "; ".join(names)) for name, names in most_first)
-    note = f"It is set alone for {', '.join(alone)}." if alone else ""
-    return Table("", ("unit", "interventions", "which"), rows, frozenset({1}), note)
 
 
 # -- the cross table --------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def write_site(study: Path, out: Path | None = None) -> Path:
         pages |= {
             unit_address(model, unit): unit_page(atlas, model, unit)
             for model in atlas.models
-            for unit in atlas.shared(model)
+            for unit in atlas.shared[model]
         }
         pages[INDEX] = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads)
         for address, page in pages.items():
