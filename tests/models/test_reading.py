@@ -174,7 +174,7 @@ def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
     before = model.next_words("The doctor")
     with edited.attached():
         for ask in (lambda: model.next_words("The doctor"), lambda: edited.generate("The", words=1)):
-            with pytest.raises(PivotalError, match=r"attached to the model.*Leave the block of `attached`"):
+            with pytest.raises(PivotalError, match="Leave the block of `attached`"):
                 ask()
         with pytest.raises(PivotalError, match="Leave the block"), edited.attached():
             pass

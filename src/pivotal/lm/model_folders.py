@@ -224,7 +224,7 @@ def _inside(folder: Path) -> list[Path]:
     """What a folder holds, except for what a training that was killed left behind; a file itself."""
     if not folder.is_dir():
         return [folder] if folder.exists() else []
-    return [path for path in folder.iterdir() if not re.fullmatch(r"\..+\.(partial|former)", path.name)]
+    return [path for path in folder.iterdir() if not re.fullmatch(r"\..+\.partial", path.name)]
 
 
 def _is_seed(path: Path) -> bool:

@@ -47,14 +47,11 @@ def load_model(
     sentence; both default to the model's own. `batch_nodes` is the most nodes, times runs, that are computed at once;
     it bounds the memory of models that support it. `download=False` loads only what is on this machine.
     """
-    if not isinstance(spec, str | os.PathLike):
+    if not isinstance(spec, str | os.PathLike) or not str(spec).strip():
+        what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
-            f"A model is loaded by its name or path, but this is a {type(spec).__name__}. Wrap a model that is in "
+            f"A model is loaded by its name (`pivotal list models`) or path, but {what}. Wrap a model that is in "
             "memory with pivotal.TransformersLM(name, model, tokenizer) or pivotal.ModuleLM."
-        )
-    if not str(spec).strip():
-        raise PivotalError(
-            "A model is loaded by its name or path, but the name is empty. `pivotal list models` shows the names."
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")

@@ -104,8 +104,7 @@ def check_not_lent(model: nn.Module) -> None:
     """Raise PivotalError if an intervention is attached to the model: it would change this pass as well."""
     if model in _LENT:
         raise PivotalError(
-            "An intervention is attached to the model, and would be applied to this as well. Leave the block of "
-            "`attached` first."
+            "Leave the block of `attached` first: its intervention would change this pass as well."
         )
 
 

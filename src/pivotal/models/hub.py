@@ -51,18 +51,14 @@ def fetch(spec: str, patterns: Sequence[str]) -> Path | None:
             raise FileNotFoundError("it has no config.json")
         return folder
     except Exception as error:  # the network, the file system, the name of the repository
-        raise _unreachable(error, spec, named[1], allowed) from None
-
-
-def _unreachable(error: Exception, spec: str, repository: str, allowed: bool) -> PivotalError:
-    if not allowed:
-        return PivotalError(
-            "A folder may name any model, so nothing is downloaded because of it: this one names the Hugging Face "
-            f"repository {repository}, which is not on this machine. If you trust it, name it yourself: "
-            f"--model hf:{repository}."
-        )
-    here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
-    return PivotalError(
-        f"{here}Cannot download the Hugging Face repository {repository} ({in_short(error)}). "
-        "Without a network, give the path of a local folder."
-    )
+        if not allowed:
+            raise PivotalError(
+                "A folder may name any model, so nothing is downloaded because of it: this one names the Hugging Face "
+                f"repository {named[1]}, which is not on this machine. If you trust it, name it yourself: "
+                f"--model hf:{named[1]}."
+            ) from None
+        here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
+        raise PivotalError(
+            f"{here}Cannot download the Hugging Face repository {named[1]} ({in_short(error)}). "
+            "Without a network, give the path of a local folder."
+        ) from None

@@ -192,10 +192,7 @@ class IntervenedModel:
         single-step intervention needs the position of its token in each prompt, counted from 0 after that text: one
         `cue` for all prompts, or one for each. Other threads that use the model wait until the block ends.
         """
-        if self.intervention is None:
-            raise PivotalError(
-                "There is no intervention to attach. Take the model that `intervened` returns."
-            )
+        assert self.intervention is not None
         cues = None
         if self.intervention.steps == "single":
             cues = list(cue) if isinstance(cue, Sequence) else [-1 if cue is None else cue]

@@ -91,13 +91,10 @@ def read_tensors(path: Path) -> dict[str, Float[Tensor, "..."]]:
             with safe_open(path, framework="pt") as file:
                 return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
     except (SafetensorError, OSError, ValueError, TypeError, EOFError, MemoryError) as error:
-        pickled = "allow_pickle" in str(error) or "Object arrays" in str(error)
         raise PivotalError(
-            f"{path} must hold arrays of numbers, but it holds pickled objects, which can run code. It is not read."
-            if pickled
-            else f"{path} must be a complete file of tensors, but it cannot be read ({in_short(error)}). "
-            "Download it again."
+            f"{path} must be a complete file of arrays of numbers, without pickled objects, which can run code, but it "
+            f"cannot be read ({in_short(error)}). Download it again."
         ) from None
     raise PivotalError(
-        f"Tensors are read from .safetensors, .npz and .npy files, but {path} is none. Other formats can hold code."
+        f"Tensors are read from .safetensors, .npz and .npy files, but {path} is not one. Other formats can hold code."
     )

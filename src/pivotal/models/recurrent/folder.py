@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -166,10 +167,10 @@ def save_folder(
         del tensors["decoder.weight"]
     if int8:
         tensors = quantised(tensors)
-    partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".partial") as beside:
+        partial = Path(beside) / "new"
+        partial.mkdir()
         with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -181,12 +182,8 @@ def save_folder(
             with file.open("rb") as written:
                 os.fsync(written.fileno())
         if folder.exists():
-            shutil.rmtree(former, ignore_errors=True)
-            os.rename(folder, former)
+            os.rename(folder, Path(beside) / "former")
         os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    shutil.rmtree(former, ignore_errors=True)
     return folder
 
 

@@ -17,15 +17,13 @@ from pivotal.models.recurrent.cells import CELLS
 def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Tensor]]:
     """The cell and the weights, with the names of `RecurrentLM`, of an embedding, a recurrent module and an output
     layer. PivotalError says what to give instead of something else."""
-    parts = (("encoder", encoder, nn.Embedding), ("recurrent module", rnn, nn.LSTM | nn.GRU | nn.RNN))
-    for name, module, kind in (*parts, ("decoder", decoder, nn.Linear)):
+    parts = {"nn.Embedding": encoder, "nn.LSTM, nn.GRU or nn.RNN": rnn, "nn.Linear": decoder}
+    kinds = (nn.Embedding, nn.LSTM | nn.GRU | nn.RNN, nn.Linear)
+    for (wanted, module), kind in zip(parts.items(), kinds, strict=True):
         if not isinstance(module, kind):
-            allowed = {"encoder": "nn.Embedding", "decoder": "nn.Linear"}.get(
-                name, "nn.LSTM, nn.GRU or nn.RNN"
-            )
             raise PivotalError(
-                f"The {name} must be an {allowed}, but it is a {type(module).__name__}. Make one of the same sizes "
-                "and copy the weights, or use pv.ModuleLM with the whole model."
+                f"A recurrent model is made of three modules, but in place of an {wanted} there is a "
+                f"{type(module).__name__}. Make one of the same sizes and copy the weights, or use pv.ModuleLM."
             )
     if rnn.bidirectional:
         raise PivotalError(

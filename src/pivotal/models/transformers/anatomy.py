@@ -7,6 +7,7 @@ every position, and whose output is as wide as the block's. The same run shows h
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,50 +73,33 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     with hooked(module.register_forward_hook(log, with_kwargs=True) for module in model.modules()):
         logits = model(input_ids=tokens, use_cache=False).logits
     check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
-    taps = _Taps()
+    taps: list[tuple[int, Tap]] = []
+    units: Counter[str] = Counter()  # the units of a kind are numbered consecutively through the blocks
+
+    def add(
+        order: int, tapped: nn.Module, side: str, name: str, width: int, size: int = 1, within: str = ""
+    ) -> None:
+        kind, _, level = name.partition(".")
+        site = Site(name, width, first=units[kind] + 1, size=size, within=within)
+        units[kind] += width
+        taps.append((order, Tap(site, tapped, side, int(level))))
+
     for level, block in enumerate(blocks):
         for kind, owner, module, call in _projections(block, log):
             width = call.args[0].shape[-1]
-            taps.add(kind, level, module, "input", width, call.order)
+            add(call.order, module, "input", f"{kind}.{level}", width)
             if kind == "attn" and (heads := _heads(model, owner, width)):
-                taps.add("head", level, module, "input", heads, call.order, width // heads, f"attn.{level}")
-        call = log.calls[block]
-        h = first_of(call.output)
+                add(call.order, module, "input", f"head.{level}", heads, width // heads, f"attn.{level}")
+        h = first_of(log.calls[block].output)
         # Some blocks return several streams, none of which is the residual.
         if h.numel() == _STEPS * h.shape[-1]:
-            taps.add("resid", level, block, "output", h.shape[-1], call.order)
+            add(log.calls[block].order, block, "output", f"resid.{level}", h.shape[-1])
     head = _head(model, log, logits)
     outputs = tuple(
         len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
     )
-    return Anatomy(blocks, taps.ordered(), head, outputs, log.calls[head].args[0], logits)
-
-
-@dataclass
-class _Taps:
-    """Taps with their order of computation. The units of a kind are numbered consecutively through the blocks."""
-
-    taps: list[tuple[int, Tap]] = field(default_factory=list)
-    firsts: dict[str, int] = field(default_factory=dict)
-
-    def add(
-        self,
-        kind: str,
-        level: int,
-        module: nn.Module,
-        side: str,
-        width: int,
-        order: int,
-        size: int = 1,
-        within: str = "",
-    ) -> None:
-        first = self.firsts.get(kind, 1)
-        self.firsts[kind] = first + width
-        site = Site(f"{kind}.{level}", width, first=first, size=size, within=within)
-        self.taps.append((order, Tap(site, module, side, level)))
-
-    def ordered(self) -> tuple[Tap, ...]:
-        return tuple(tap for _, tap in sorted(self.taps, key=lambda entry: entry[0]))
+    in_order = tuple(tap for _, tap in sorted(taps, key=lambda entry: entry[0]))
+    return Anatomy(blocks, in_order, head, outputs, log.calls[head].args[0], logits)
 
 
 def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
@@ -261,9 +245,10 @@ class Head:
     @torch.no_grad()
     def of(anatomy: Anatomy, config: Any) -> Head:
         """Determine scale and cap from the probe's logits, because models apply them in different ways."""
-        weight, bias = _parameters(anatomy.head, anatomy.states.device)
+        weight, bias = anatomy.head.weight, getattr(anatomy.head, "bias", None)
+        assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
         logits = anatomy.logits.to(weight.device, torch.float32)
-        plain = Head(weight, bias)
+        plain = Head(weight.detach(), None if bias is None else bias.detach())
         raw = plain(anatomy.states.to(weight.device))
         largest = float(logits.abs().max().clamp(min=1.0))
         tolerance = _TOLERANCE if anatomy.states.dtype.itemsize >= 4 else 0.05
@@ -304,17 +289,6 @@ class Head:
         if self.scale != 1.0:
             logits = logits * self.scale
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
-
-
-def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    weight, bias = head.weight, getattr(head, "bias", None)
-    assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
-    if weight.is_meta:  # spread over devices by accelerate, which loads the weights on use
-        from accelerate.utils import align_module_device
-
-        with align_module_device(head, device):
-            return _parameters(head, device)
-    return weight.detach(), None if bias is None else bias.detach()
 
 
 def _caps(config: Any) -> list[float]:

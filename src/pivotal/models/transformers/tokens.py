@@ -7,6 +7,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
@@ -29,7 +30,6 @@ class Tokens(Vocabulary):
         self.size = vocabulary
         self._unknown: int | None = tokenizer.unk_token_id
         self._anchor = self._ids(_BEFORE)
-        self._ends: tuple[int, ...] | None = None
         self.priming = self._priming(priming)
 
     def _ids(self, text: str) -> list[int]:
@@ -87,14 +87,14 @@ class Tokens(Vocabulary):
     def word_ends(self) -> tuple[int, ...]:
         """The tokens that cannot continue a word: they begin with a space or with punctuation, or are special.
 
-        A token that is a part of a letter may continue a word, so it is none of them.
+        A token that is a part of a letter may continue a word, so it is not one of them.
         """
-        if self._ends is None:
-            special = set(self.tokenizer.all_special_ids)
-            self._ends = tuple(
-                i for i, text in enumerate(self._texts()) if i in special or _ends_a_word(text)
-            )
         return self._ends
+
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        special = set(self.tokenizer.all_special_ids)
+        return tuple(i for i, text in enumerate(self._texts()) if i in special or _ends_a_word(text))
 
     def whole_words(self) -> list[str]:
         """The words that are a token of their own after another word."""
