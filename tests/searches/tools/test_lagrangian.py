@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pivotal.searches.tools.lagrangian import Bounds, Multiplier
+from pivotal.searches.tools.lagrangian import Adam, Bounds, Multiplier
 
 # Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
@@ -133,3 +133,19 @@ def _terms(constraint: Bounds, series: list[torch.Tensor]) -> list[float]:
         found.append(constraint.term(kl).item())
         constraint.ascend(kl)
     return found
+
+
+def test_adam_is_that_of_pytorch() -> None:
+    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    ours, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
+    optimiser, reference = Adam([(ours, 0.1)]), torch.optim.Adam([theirs], 0.1, betas=(0.9, 0.99))
+    for update in range(6):
+        if update == 3:
+            resumed = Adam([(ours, 0.1)])
+            resumed.restore(optimiser.state())
+            optimiser = resumed
+        for parameter in (ours, theirs):
+            parameter.grad = torch.sin(parameter.detach() + update)
+        optimiser.step()
+        reference.step()
+    assert torch.equal(ours, theirs)

@@ -7,6 +7,7 @@ one learning rate must work over that whole range.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,6 +16,8 @@ from torch import Tensor
 from pivotal.searches.tools import Prices
 
 _SMOOTH = 0.9
+_BETAS, _EPSILON = (0.9, 0.99), 1e-8
+"""Of Adam."""
 
 
 def shrinking(start: int | float, end: int | float, share: float) -> float:
@@ -126,12 +129,44 @@ def set_gradients(total: Float[Tensor, " runs"], parameters: Sequence[Tensor]) -
         parameter.grad = grad
 
 
-def adam(parameters: Sequence[tuple[Tensor, float]]) -> torch.optim.Adam:
-    """Adam for parameters with their rates. On a GPU its steps can be part of a recording."""
-    groups = [{"params": [parameter], "lr": rate} for parameter, rate in parameters]
-    made = torch.optim.Adam(groups, betas=(0.9, 0.99), capturable=parameters[0][0].is_cuda)
-    made._warned_capturable_if_run_uncaptured = True  # the first step is run, not recorded
-    return made
+class Adam:
+    """Adam, computed as `torch.optim.Adam` does, which imports PyTorch's compiler, a second in every process. On a GPU
+    its steps can be part of a recording."""
+
+    def __init__(self, parameters: Sequence[tuple[Tensor, float]]) -> None:
+        """`parameters` have a rate each."""
+        self._parameters = [parameter for parameter, _ in parameters]
+        self.rates: list[float | Tensor] = [rate for _, rate in parameters]
+        self._moments = [[torch.zeros_like(parameter) for _ in range(2)] for parameter in self._parameters]
+        # A recording repeats what is computed from tensors. On a CPU, numbers keep the digits of double precision.
+        self._steps: list[Any] = [
+            torch.zeros((), device=one.device) if one.is_cuda else 0 for one in self._parameters
+        ]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        first, second = _BETAS
+        for i, (parameter, (mean, square)) in enumerate(zip(self._parameters, self._moments, strict=True)):
+            if (grad := parameter.grad) is None:
+                continue
+            self._steps[i] += 1
+            mean.lerp_(grad, 1 - first)
+            square.mul_(second).addcmul_(grad, grad, value=1 - second)
+            size = self.rates[i] / (1 - first ** self._steps[i])
+            below = (square.sqrt() / (1 - second ** self._steps[i]) ** 0.5).add_(_EPSILON)
+            if parameter.is_cuda:
+                parameter.sub_(size * mean / below)
+            else:
+                parameter.addcdiv_(mean, below, value=-size)
+
+    def state(self) -> dict[str, Any]:
+        return {"moments": self._moments, "steps": [float(step) for step in self._steps]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for own, moments, i in zip(self._moments, state["moments"], range(len(self._steps)), strict=True):
+            for moment, stored in zip(own, moments, strict=True):
+                moment.copy_(stored)
+            self._steps[i] = self._steps[i] * 0 + state["steps"][i]
 
 
 @torch.no_grad()

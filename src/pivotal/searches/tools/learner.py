@@ -22,9 +22,9 @@ from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.masks import Estimator, MaskFamily, uniform
 from pivotal.searches.tools import HardMasks, Prices, RunValues, SetValues
 from pivotal.searches.tools.lagrangian import (
+    Adam,
     Bounds,
     Multiplier,
-    adam,
     drop_infinite,
     set_gradients,
     shrinking,
@@ -187,7 +187,7 @@ class Learner:
             self.pool = max(pool, budget)
             self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
         self.standardised.requires_grad_()
-        self.optimiser = adam([(self.logits, search.mask_rate), (self.standardised, search.value_rate)])
+        self.optimiser = Adam([(self.logits, search.mask_rate), (self.standardised, search.value_rate)])
         rate, damping = search.multiplier_rate, search.damping
         largest = self.estimator.largest
         self.units_multiplier = Multiplier(runs, rate, damping=damping, largest=largest, device=device)
@@ -338,7 +338,7 @@ class Learner:
             "update": self.update,
             "logits": self.logits.detach(),
             "values": self.standardised.detach(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self.optimiser.state(),
             "units_multiplier": self.units_multiplier.value,
             "fraction_multiplier": self.fraction_multiplier.value,
             "kl_constraint": self.bounds.state() if self.search.terms.max_kl is not None else None,
@@ -351,10 +351,7 @@ class Learner:
         with torch.no_grad():
             self.logits.copy_(state["logits"])
             self.standardised.copy_(state["values"])
-        groups = [
-            {**group, "capturable": device.type == "cuda"} for group in state["optimiser"]["param_groups"]
-        ]
-        self.optimiser.load_state_dict({**state["optimiser"], "param_groups": groups})
+        self.optimiser.restore(state["optimiser"])
         self.units_multiplier.value = state["units_multiplier"].to(device, copy=True)
         self.fraction_multiplier.value = state["fraction_multiplier"].to(device, copy=True)
         if state["kl_constraint"] is not None:

@@ -17,7 +17,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools import HardMasks, Prices, RunValues, SoftMasks
-from pivotal.searches.tools.lagrangian import Bounds, adam, drop_infinite, set_gradients
+from pivotal.searches.tools.lagrangian import Adam, Bounds, drop_infinite, set_gradients
 
 _AIM = 0.7
 """The part of the bound on a change that the fit aims at. A batch has few sentences of each question, so the change
@@ -101,7 +101,7 @@ class Refit:
             x = standard.standardised(values)
         x = (x * on).requires_grad_()
         rate = self.rate if self.terms.max_change is None else _SLOWER * self.rate
-        optimiser = adam([(x, rate)])
+        optimiser = Adam([(x, rate)])
         most = self.terms.bounds(problem)
         most[1:] *= _AIM
         bounds = Bounds(len(mask), most, 0.05, 0.5)
@@ -119,7 +119,7 @@ class Refit:
         def follow(given: _Given, costs: Prices) -> None:
             bounds.ascend(costs)
             drop_infinite([x])
-            optimiser.param_groups[0]["lr"] = given.rate
+            optimiser.rates[0] = given.rate
             optimiser.step()
             torch.clamp(x, low, high, out=x)
 
