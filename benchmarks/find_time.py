@@ -19,7 +19,7 @@ import torch
 from timing import spent, timed
 
 from pivotal.evidence import CONTROLS, summarise
-from pivotal.evidence.evaluation import random_control
+from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination
 from pivotal.jobs import find as job
 from pivotal.models import LanguageModel, load_model
@@ -36,7 +36,6 @@ CHECKS = {
     "interchange": "counterfactual states",
     "dose_response": "dose and response",
     "paths_of": "through the model",
-    "divergence_of": "divergence",
     "cue_swap": "another cue",
     "text_cost": "ordinary text",
 }

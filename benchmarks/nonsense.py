@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pivotal as pv
-from pivotal.evidence.summarise import permuted
+from pivotal.evidence.controls import permuted
 from pivotal.jobs.find import find
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet

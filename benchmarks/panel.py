@@ -86,7 +86,7 @@ def row(summary: Summary, sites: str, machine: str | None) -> dict[str, Any]:
     assert evidence is not None and verdict is not None
     inside, exchanged, paths = evidence.natural, evidence.interchange, evidence.paths
     unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
-    unseen = summary.unseen_words
+    unseen = evidence.unseen_words
     return {
         "model": summary.model,
         "phenomenon": summary.phenomenon,

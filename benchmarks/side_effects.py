@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from pivotal.evidence.evaluation import matched_sets
+from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.side_effects import effect_on
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.rows import cross_scores

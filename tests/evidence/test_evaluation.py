@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import evaluate, matched_sets, random_control
+from pivotal.evidence.controls import matched_sets, random_control
+from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.examination import Examination, flips_of, score_many
 from pivotal.evidence.intervals import share_of
 from pivotal.models.edits import dense
@@ -93,11 +94,11 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
     """One planted unit flips the pairs of its class, a share that no binary fraction can express."""
     one = found.without(2).without(0)
     mask, _ = dense(one, problem.space)
-    monkeypatch.setattr("pivotal.evidence.evaluation.matched_sets", lambda *_: mask.repeat(3, 1, 1))
+    monkeypatch.setattr("pivotal.evidence.controls.matched_sets", lambda *_: mask.repeat(3, 1, 1))
     control = random_control(Examination(one, problem), problem, 3, Terms(), seed=0)
     assert len(set(control.flip_accuracy)) == 1, "the values of these copies flip the same pairs"
     share = control.flip_accuracy[0]
-    assert float(np.float32(share)) > share, "in single precision the found set would flip more"
+    assert float(np.float32(share)) != share, "single precision would break the tie"
     assert control.p_value == 1
 
 
@@ -173,6 +174,10 @@ def test_random_sets_have_as_many_units_in_each_site() -> None:
     by_site = drawn.view(20, 2, 3, 40).sum(-1)
     assert (by_site == torch.tensor([[2, 0, 1], [2, 0, 0]])).all()
     assert len({tuple(row.flatten().tolist()) for row in drawn}) > 10, "the sets differ"
+    assert not drawn[..., [3, 5, 90]].any(), "the found units are no random units"
+    whole = torch.ones(1, 2, len(problem.space), dtype=torch.bool)
+    (all_units,) = interventions_of(problem, whole, whole.float())
+    assert matched_sets(all_units, problem, 2, seed=0).all(), "unless a site has no others"
 
 
 # -- on which problem --

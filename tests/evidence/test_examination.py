@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pivotal.evidence.checks import divergence_of, natural_range
+from pivotal.evidence.checks import natural_range
 from pivotal.evidence.evaluation import scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.trace import trace_held_out
@@ -34,7 +34,6 @@ def test_scores_checks_and_traces_share_one_run(problem: Problem, found: Interve
     problem.natural_range()
     before = problem.work.forward
     scores, natural = scores_of(inside), natural_range(inside)
-    divergence_of(inside)
     trace_held_out(inside, run=0, seed=0)
     assert problem.work.forward == before + problem.tree.n_live
     assert (natural.flipped, natural.by_direction) == (scores.flip_accuracy, scores.by_direction)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.interventions import intervention_of
 
-from pivotal.evidence.evaluation import overlap_of, unseen_words
+from pivotal.evidence.controls import overlap_of, unseen_words
 from pivotal.evidence.examination import Examination
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms

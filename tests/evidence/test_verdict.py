@@ -20,6 +20,7 @@ from pivotal.records.evidence import (
     Share,
     TextCost,
     UnitRange,
+    UnseenWords,
 )
 from pivotal.records.serial import replace
 from pivotal.records.summary import (
@@ -30,7 +31,6 @@ from pivotal.records.summary import (
     Rejections,
     RunScores,
     Summary,
-    UnseenWords,
 )
 
 HIGH, LOW = Share(0.97, 0.95, 0.99, 400), Share(0.55, 0.48, 0.62, 400)
@@ -57,6 +57,7 @@ def evidence(**changes: Any) -> Evidence:
         "effects": (effect(0.90),),
         "permuted": NullSearch(flip_accuracy=(0.48,), units=(3,)),
         "shuffled": NullSearch(flip_accuracy=(0.36,), units=(4,)),
+        "unseen_words": UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),
         "natural": natural(),
         "interchange": swapped(LOW),
     }
@@ -94,7 +95,7 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
         pairs=PairCounts(train=3000, test=800), overlap=Overlap(prefix=0.0, cue=1.0, words=1.0),
         rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
         prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one"), runs=(run,),
-        evidence=collected or evidence(), unseen_words=UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),
+        evidence=collected or evidence(),
     )  # fmt: skip
 
 
@@ -237,9 +238,9 @@ def test_a_related_phenomenon_may_move() -> None:
 
 def test_words_that_the_values_were_not_learned_with_must_flip_too() -> None:
     unseen = UnseenWords(flip_accuracy=LOW, slots=("noun", "verb"), train=500)
-    verdict = verdict_of(replace(summary(), unseen_words=unseen))
+    verdict = verdict_of(summary(evidence(unseen_words=unseen)))
     assert verdict.word == "switch" and [check.name for check in verdict.failed] == ["unseen words"]
-    assert verdict_of(replace(summary(), unseen_words=None)).word == "switch"
+    assert verdict_of(summary(evidence(unseen_words=None))).word == "switch"
 
 
 def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
@@ -250,7 +251,7 @@ def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
 
 
 def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:
-    found = replace(summary(evidence(natural=None, permuted=None)), values="interchange", unseen_words=None)
+    found = replace(summary(evidence(natural=None, permuted=None, unseen_words=None)), values="interchange")
     assert verdict_of(found).word == "decide"
     assert verdict_of(replace(found, values="unbounded")).word == "switch"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import overlap_of
+from pivotal.evidence.controls import overlap_of
 from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel

@@ -20,6 +20,9 @@ from pivotal.records.evidence import Knowledge, Share
 from pivotal.records.intervention import Intervention
 from pivotal.records.traces import PairOutcome
 
+_POSITIONS = 256
+"""The positions at which the KL of many interventions is measured."""
+
 
 class Examination:
     """An intervention applied to the pairs of a problem. Each part is computed when it is first read."""
@@ -119,15 +122,17 @@ class Examination:
 
 @torch.no_grad()
 def score_many(interventions: Sequence[Intervention], problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), and KL over all positions. The interventions are processed in chunks, because
-    the masks of a thousand interventions can take gigabytes."""
+    """Flips (interventions x examples), and KL over all positions, from a sample of them if there are many. The
+    interventions are processed in chunks, because the masks of a thousand interventions can take gigabytes."""
     at_once, flips, kl = problem.runs_at_once(), [], []
+    few = problem.tree.n_live <= _POSITIONS
+    drawn = None if few else problem.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
     for start in range(0, len(interventions), at_once):
         some = interventions[start : start + at_once]
         pairs = [dense(i, problem.space, problem.model.device) for i in some]
         outcome = problem.run(*(torch.cat(tensors) for tensors in zip(*pairs, strict=True)))
         flips.append(outcome.flipped().cpu().numpy())
-        kl.append((problem.positions.weight @ problem.kl(outcome.states)).cpu().numpy())
+        kl.append(Terms(kl_weight=1.0).costs(problem, outcome, drawn)[:, 0].cpu().numpy())
     return np.concatenate(flips), np.concatenate(kl)
 
 

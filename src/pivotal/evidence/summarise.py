@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +9,16 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
-from pivotal.evidence.checks import divergence_of, dose_response, interchange, natural_range, paths_of
-from pivotal.evidence.evaluation import Evaluation, overlap_of, random_control, scores_of, unseen_words
-from pivotal.evidence.examination import Examination, score_many
+from pivotal.evidence.checks import dose_response, interchange, natural_range, paths_of
+from pivotal.evidence.controls import (
+    overlap_of,
+    random_control,
+    search_permuted,
+    search_shuffled,
+    unseen_words,
+)
+from pivotal.evidence.evaluation import Evaluation, scores_of
+from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.side_effects import bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.models.base import LanguageModel
@@ -22,9 +27,8 @@ from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.records.evidence import Evidence, Level, NullSearch
+from pivotal.records.evidence import Evidence, Level
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace
@@ -32,8 +36,6 @@ from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Ru
 from pivotal.searches.base import Discovery, Search
 
 LEVELS: tuple[Level, ...] = ("none", "quick", "full")
-_SEED = 7_919
-"""Added to the seed of the run, so that the permutation does not repeat the split's random numbers."""
 
 
 def summarise(
@@ -104,7 +106,6 @@ def summarise(
         labelled=int((test.whole.expected >= 0).sum()),
         pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
         overlap=overlap_of(train.pairs, test.pairs),
-        unseen_words=unseen_words(examinations[best], train, terms, seed),
         rejected=(train.rejected + test.rejected).record(),
         controls=scores[best].control or Control(),
         kept=kept,
@@ -179,11 +180,11 @@ class Collection:
         evidence = Evidence(
             level=self.level,
             knowledge=examination.knowledge,
+            unseen_words=unseen_words(examination, train, self.search.terms, self.seed),
             natural=None if test.values == "interchange" else natural_range(examination),
             interchange=interchange(examination),
             dose=dose_response(examination),
             paths=paths_of(examination),
-            divergence=divergence_of(examination),
             swap=cue_swap(test),
             text=text_cost(intervention, test.model),
             effects=() if earlier is None else earlier.effects,
@@ -209,53 +210,3 @@ class Collection:
 
     def _say(self, phase: str, step: int) -> None:
         self.progress(Progress(phase, step, 1))
-
-
-# -- the same search where there is nothing to find --------------------------------------------------------
-
-
-def permuted(pairs: PairSet, seed: int = 0) -> PairSet:
-    """Exchange the two words of a random half of the prefixes. What a label means then depends on the sentence, so no
-    unit can carry it. Pairs of one prefix are exchanged together."""
-    prefixes = sorted({pair.prefix for pair in pairs})
-    random.Random(seed).shuffle(prefixes)
-    half = set(prefixes[: len(prefixes) // 2])
-    return dataclasses.replace(
-        pairs, pairs=tuple(_exchanged(pair, pairs.labels) if pair.prefix in half else pair for pair in pairs)
-    )
-
-
-def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
-    other = {labels[0]: labels[1], labels[1]: labels[0]}
-    first, second = pair.words
-    return dataclasses.replace(
-        pair,
-        words=(second, first),
-        label=other.get(pair.label, ""),
-        counterfactuals=pair.counterfactuals[::-1],
-    )
-
-
-def search_permuted(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
-    """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
-    words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
-    bare = train.model.without_bases() if train.model.bases else None
-    asked = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
-    held_out = test.on(permuted(test.pairs, seed + _SEED), model=asked.model if bare else None)
-    return _null_search(search, asked, held_out, seed)
-
-
-def search_shuffled(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
-    """The same search in the model with shuffled weights."""
-    asked = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
-    return _null_search(search, asked, test.on(test.pairs, model=asked.model), seed)
-
-
-def _null_search(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
-    found = search.solve(train, runs=1, seed=seed)
-    flips, _ = score_many(found.interventions, test)
-    return NullSearch(
-        flip_accuracy=tuple(flips.mean(1).tolist()),
-        units=tuple(len(intervention) for intervention in found.interventions),
-        clean_accuracy=test.clean_accuracy,
-    )

@@ -67,7 +67,7 @@ def verdict_of(summary: Summary) -> Verdict:
     flips = reliable(summary)
     control = random_sets(summary)
     others = (
-        unseen_words(summary),
+        unseen_words(summary, evidence),
         natural_values(summary, evidence),
         through_the_model(summary, evidence),
         ordinary_text(summary, evidence),
@@ -249,13 +249,15 @@ def limit_of(controls: int) -> str:
     return f"{tried} the verdict is '{best}' at best; 'switch' and 'decide' need --controls {round(1 / DECIDES) - 1}."
 
 
-def unseen_words(summary: Summary) -> Check:
+def unseen_words(summary: Summary, evidence: Evidence) -> Check:
     """Whether the units flip most preferences about words with which their values were not learned."""
-    name, unseen = "unseen words", summary.unseen_words
+    name, unseen = "unseen words", evidence.unseen_words
     if summary.values == "interchange":
         return Check(
             name=name, passed=True, found="An interchange learns no values, so it can learn no words."
         )
+    if unseen is None and evidence.level == "none":
+        return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
     if unseen is None:
         return Check(
             name=name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.evidence.evaluation import random_control
+from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import knowledge_of
 from pivotal.evidence.side_effects import unanswered

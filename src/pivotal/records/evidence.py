@@ -127,6 +127,21 @@ class Natural(Record, frozen=True, kw_only=True):
     kl: Number
 
 
+class UnseenWords(Record, frozen=True, kw_only=True):
+    """The units of the best run on held-out pairs whose words their values were not learned with.
+
+    Half of the lemmas of every slot are drawn. The values of the same units are learned again, from the start, on the
+    training pairs that have none of these lemmas, and scored on the held-out pairs that have no others. The units
+    themselves were chosen with all words; `--split words` holds words out of the whole search.
+    """
+
+    flip_accuracy: Share
+    slots: tuple[str, ...]
+    """The slots whose lemmas are unseen, such as `subject` and `verb`. Slots with one lemma are not among them."""
+    train: int
+    """The number of pairs on which the values were learned."""
+
+
 class Interchange(Record, frozen=True, kw_only=True):
     """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned. Pairs whose
     prefix already has the form of the cue that calls for the target are left out: there is nothing to exchange."""
@@ -169,14 +184,6 @@ class Paths(Record, frozen=True, kw_only=True):
     direct: Number | None
     """The share that goes from the units straight to the output projection, through no later layer or step; null if
     the model's adapter cannot tell."""
-
-
-class Divergence(Record, frozen=True, kw_only=True):
-    """How far the edited model's last states lie from natural ones."""
-
-    ratio: Number
-    """The median distance of an edited state to the nearest untouched state of another pair, divided by the same
-    distance of untouched states. 1 means as near as natural states are to one another."""
 
 
 class CueSwap(Record, frozen=True, kw_only=True):
@@ -254,11 +261,11 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
 
     level: Level = "quick"
     knowledge: Knowledge | None = None
+    unseen_words: UnseenWords | None = None
     natural: Natural | None = None
     interchange: Interchange | None = None
     dose: Dose | None = None
     paths: Paths | None = None
-    divergence: Divergence | None = None
     swap: CueSwap | None = None
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()

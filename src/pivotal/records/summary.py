@@ -34,6 +34,9 @@ class Control(Record, frozen=True, omit_defaults=True, kw_only=True):
     """The share of sets, including the found set, that flip at least as much as the found set."""
     broken: int | None = None
     """The number of random sets that exceed the KL bound while the found set keeps it. They do not count for p."""
+    gained: Number | None = None
+    """The most that the last round of fitting added to the flips of a random set, as a share. Null if the values had to
+    keep a bound."""
 
 
 class Rejections(Record, frozen=True, kw_only=True):
@@ -84,21 +87,6 @@ class Overlap(Record, frozen=True, kw_only=True):
     """The cue word occurs as the cue of a training pair: of the pairs with a cue. Null if there are none."""
     words: Number
     """One of the two words occurs among the words of a training pair."""
-
-
-class UnseenWords(Record, frozen=True, kw_only=True):
-    """The units of the best run on held-out pairs whose words their values were not learned with.
-
-    Half of the lemmas of every slot are drawn. The values of the same units are learned again, from the start, on the
-    training pairs that have none of these lemmas, and scored on the held-out pairs that have no others. The units
-    themselves were chosen with all words; `--split words` holds words out of the whole search.
-    """
-
-    flip_accuracy: Share
-    slots: tuple[str, ...]
-    """The slots whose lemmas are unseen, such as `subject` and `verb`. Slots with one lemma are not among them."""
-    train: int
-    """The number of pairs on which the values were learned."""
 
 
 class Kept(Record, frozen=True, kw_only=True):
@@ -219,7 +207,6 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """The held-out pairs that state an expected word."""
     pairs: PairCounts
     overlap: Overlap
-    unseen_words: UnseenWords | None = None
     """Absent if the words do not vary, or if too few pairs are left."""
     rejected: Rejections
     controls: Control

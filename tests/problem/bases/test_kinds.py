@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from tests.models.bases.making import states
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.controls import search_permuted, search_shuffled
 from pivotal.evidence.evaluation import evaluate
-from pivotal.evidence.summarise import search_permuted, search_shuffled
 from pivotal.evidence.trace import trace
 from pivotal.models.planted import plant
 from pivotal.problem.bases import BASES, given_bases
