@@ -5,8 +5,7 @@
 Twenty-one sets of pairs have no phenomenon in them: random pairs of words, shuffled labels, labels that belong to the
 words, one direction only, very few pairs, repeated pairs, words that the model never predicts. A strong search flips
 most of them all the same. None may get a verdict above "no evidence". Beside them stand a model whose units are known
-by construction, the bundled phenomena, and the bundled phenomena in a model with shuffled weights. One JSON line per
-question.
+by construction, and bundled phenomena. One JSON line per question.
 """
 
 from __future__ import annotations
@@ -165,7 +164,6 @@ def questions(model: str) -> Iterator[tuple[str, str, PairSet]]:
     yield "known by construction", "planted", pv.load_phenomenon("planted")
     yield "real", model, number
     yield "real", model, gender
-    yield "shuffled weights", model, number
 
 
 def main() -> None:
@@ -188,7 +186,7 @@ def main() -> None:
             continue
         if name not in loaded:
             loaded[name] = pv.load_model(name, device=asked.device)
-        model = loaded[name].shuffled(0) if kind == "shuffled weights" else loaded[name]
+        model = loaded[name]
         file = out / f"{kind.replace(' ', '-')}-{pairs.name}.jsonl"
         pairs.save(file)
         search = LearnedMask(updates=asked.updates)

@@ -117,7 +117,6 @@ def row(summary: Summary, sites: str, machine: str | None) -> dict[str, Any]:
         "moved_too_far": sum(one.moved > MOST_MOVED for one in unrelated),
         "related": {one.phenomenon: one.flipped.value for one in evidence.effects if one.flipped is not None},
         "permuted": None if evidence.permuted is None else evidence.permuted.flip_accuracy,
-        "shuffled": None if evidence.shuffled is None else evidence.shuffled.flip_accuracy,
         "verdict": verdict.word,
         "failed": [check.name for check in verdict.failed],
         "not_checked": [check.name for check in verdict.checks if check.passed is None],
@@ -215,7 +214,6 @@ CHECKS: Columns = {
     "whole site": _with_interval("whole_site"),
     "direct path": lambda row: percent(row["direct"]),
     "permuted labels": _percents("permuted"),
-    "shuffled weights": _percents("shuffled"),
 }
 SIDE_EFFECTS: Columns = {
     "text": lambda row: "" if row["text"] is None else f"x {row['text']:.2f}",

@@ -34,7 +34,7 @@ def test_units_that_decide_can_be_certified_and_runs_without_a_verdict_say_nothi
 
 
 def test_missing_checks_are_named_first_for_a_switch() -> None:
-    quick = evidence(level="quick", effects=(), permuted=None, shuffled=None)
+    quick = evidence(level="quick", effects=(), permuted=None)
     assert steps(summary(quick)) == [
         "Make the missing checks: repeat the command with --evidence full.",
         CERTIFY,

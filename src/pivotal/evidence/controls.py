@@ -247,12 +247,6 @@ def search_permuted(search: Search, train: Problem, test: Problem, seed: int) ->
     return _null_search(search, asked, held_out, seed)
 
 
-def search_shuffled(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
-    """The same search in the model with shuffled weights."""
-    asked = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
-    return _null_search(search, asked, test.on(test.pairs, model=asked.model), seed)
-
-
 def _null_search(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
     found = search.solve(train, runs=1, seed=seed)
     flips, _ = score_many(found.interventions, test)

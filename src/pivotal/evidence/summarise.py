@@ -14,7 +14,6 @@ from pivotal.evidence.controls import (
     overlap_of,
     random_control,
     search_permuted,
-    search_shuffled,
     unseen_words,
 )
 from pivotal.evidence.evaluation import Evaluation, scores_of
@@ -194,13 +193,10 @@ class Collection:
             evidence = self.with_others(evidence, intervention, test.model)
         if self.level == "quick":
             return evidence
-        permuted = None
         if train.values != "interchange":  # which has no values that could learn from the labels
             self._say("permuted labels", 0)
-            permuted = search_permuted(self.search, train, test, self.seed)
-        self._say("shuffled weights", 0)
-        shuffled = search_shuffled(self.search, train, test, self.seed)
-        return replace(evidence, permuted=permuted, shuffled=shuffled)
+            evidence = replace(evidence, permuted=search_permuted(self.search, train, test, self.seed))
+        return evidence
 
     def with_others(self, evidence: Evidence, intervention: Intervention, model: LanguageModel) -> Evidence:
         """The evidence with the other phenomena that it lacks."""

@@ -76,7 +76,7 @@ def find(
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
-    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `others` are phenomena
+    before the verdict; "full" repeats the search with permuted labels. `others` are phenomena
     that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` and
     `pairs` are those of the question, if they are already loaded; a model that the question clearly does not mean is
     refused (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from

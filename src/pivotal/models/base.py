@@ -167,14 +167,6 @@ class LanguageModel(ABC):
         model.bases, model.sites = {}, tuple(site for site in self.sites if not site.basis)
         return model
 
-    def shuffled(self, seed: int = 0) -> LanguageModel:
-        """A copy of the model without what it has learned: the entries of each row of its weight matrices are
-        shuffled. Evidence compares a search with the same search in this copy."""
-        raise PivotalError(
-            f"The weights of {self.name} cannot be shuffled: {type(self).__name__} has no `shuffled`. Leave this "
-            "check out with evidence='quick' (--evidence quick)."
-        )
-
     def check_length(self, tokens: int) -> None:
         """Raise PivotalError if the model cannot read a text of this many tokens."""
         if self.longest is not None and tokens > self.longest:

@@ -53,14 +53,6 @@ def added_up(
     return back.index_put_((rows,), grad, accumulate=True) if grad.is_cuda else back.index_add_(0, rows, grad)
 
 
-def shuffle_rows(
-    weight: Float[Tensor, "rows columns"], noise: torch.Generator
-) -> Float[Tensor, "rows columns"]:
-    """Shuffle the entries of each row by a permutation of its own. The distribution of the weights stays the same."""
-    order = torch.rand(weight.shape, generator=noise).argsort(-1)
-    return weight.gather(-1, order.to(weight.device))
-
-
 @torch.no_grad()
 def checksum(model: torch.nn.Module) -> str:
     """A checksum of all weights. Integer sums make it independent of the device and the order of summation."""

@@ -273,8 +273,6 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     """Other phenomena of which the model cannot be asked a single pair."""
     permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
-    shuffled: NullSearch | None = None
-    """The same search in the model with shuffled weights."""
 
 
 class Check(Record, frozen=True, kw_only=True):

@@ -23,7 +23,6 @@ from pivotal.models.intervened import Applied, Reading
 from pivotal.models.recurrent.cells import CELLS
 from pivotal.models.recurrent.stack import LayerState, PreparedTree, RecurrentStack
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of, weights_of
-from pivotal.models.tensors import shuffle_rows
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import WordVocabulary
 from pivotal.units import Unit
@@ -115,27 +114,6 @@ class RecurrentLM(LanguageModel):
             if unit.site == last:
                 written[i, unit.index] = 1.0
         return written
-
-    @torch.no_grad()
-    def shuffled(self, seed: int = 0) -> RecurrentLM:
-        noise = torch.Generator().manual_seed(seed)
-        matrices = ["encoder.weight", "decoder.weight"]
-        for level in range(len(self._stack.layers)):
-            matrices += [f"rnn.weight_ih_l{level}", f"rnn.weight_hh_l{level}"]
-        return RecurrentLM(
-            f"{self.name} with shuffled weights",
-            cell=self.cell,
-            words=self.words,
-            weights={
-                **self._weights,
-                **{name: shuffle_rows(self._weights[name], noise) for name in matrices},
-            },
-            priming=self.priming,
-            unk=self.unk,
-            device=self.device,
-            dtype=self.dtype,
-            fingerprint=f"{self._fingerprint}-shuffled-{seed}",
-        )
 
     # -- computation --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import re
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import packed, parts, rows
-from pivotal.models.tensors import checksum, shuffle_rows
+from pivotal.models.tensors import checksum
 from pivotal.models.transformers.anatomy import Head, examine, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
@@ -148,22 +147,6 @@ class TransformersLM(ChunkedLM):
             self.network(input_ids=tokens, use_cache=False)
         more, plain = seen
         return bool(((more - plain - 1.0).abs().max() < 0.05).item())
-
-    @torch.no_grad()
-    def shuffled(self, seed: int = 0) -> TransformersLM:
-        noise = torch.Generator().manual_seed(seed)
-        with lock_of(self.network):
-            model = copy.deepcopy(self.network)
-        for parameter in model.parameters():  # a shared parameter comes once
-            if parameter.ndim == 2:
-                parameter.copy_(shuffle_rows(parameter, noise))
-        return TransformersLM(
-            f"{self.name} with shuffled weights",
-            model,
-            self.vocabulary.tokenizer,
-            priming=self._priming,
-            fingerprint=f"{self._fingerprint}-shuffled-{seed}",
-        )
 
     # -- computation --------------------------------------------------------------------------------------------
 
