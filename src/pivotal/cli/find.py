@@ -57,8 +57,8 @@ class FindOptions:
     """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
     is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
     evidence: Level = "quick"
-    """How much is checked before the verdict. none stops after the held-out scores. full repeats the search with permuted
-    labels and tests other phenomena. For a finished run, the missing checks are added."""
+    """How much is checked before the verdict. none stops after the held-out scores. full repeats the search with
+    permuted labels and tests other phenomena. For a finished run, the missing checks are added."""
 
 
 @shared_options.takes_options
