@@ -175,7 +175,7 @@ def shared_sentence(shared: Overlap) -> str:
 
 def unseen_sentence(summary: Summary) -> str:
     """The score on words that the values were not learned with; empty if it was not measured."""
-    unseen = summary.evidence and summary.evidence.unseen_words
+    unseen = None if summary.evidence is None else summary.evidence.unseen_words
     if unseen is None:
         return ""
     share = unseen.flip_accuracy
