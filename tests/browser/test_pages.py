@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,6 @@ from playwright.sync_api import expect
 from tests.browser.looking import DESK, PHONE, Open
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.report.page import write_report
 
 pytestmark = pytest.mark.slow
 
@@ -39,14 +35,6 @@ def test_nothing_to_complain_of(page: Path, opened: Open, size: tuple[int, int],
     assert seen.violations() == []
     assert not seen.is_wider_than_the_screen()
     assert seen.complaints == [] and seen.requests == []
-
-
-def test_dark_is_dark(run_page: Path, opened: Open) -> None:
-    def ground(scheme: str) -> str:
-        look = "getComputedStyle(document.body).backgroundColor"
-        return str(opened(run_page, scheme=scheme).page.evaluate(look))
-
-    assert ground("light") == "rgb(255, 255, 255)" and ground("dark") == "rgb(20, 24, 28)"
 
 
 def test_every_figure_has_its_numbers_and_every_part_is_listed(page: Path, opened: Open) -> None:
@@ -143,21 +131,6 @@ def test_an_address_can_name_a_sentence(run_page: Path, opened: Open) -> None:
     there = opened(run_page, at=f"#{far}").page.locator(f"#{far}")
     expect(there.locator(".outcome")).to_be_visible()
     expect(there.locator("table.heat")).to_be_visible()
-
-
-def test_the_command_for_sentences_without_a_stored_trace_is_named(
-    run_page: Path, opened: Open, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copytree(run_page.parent, tmp_path / "copy"))
-    kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
-    kept["traces"] = kept["traces"][:5]
-    (copy / "traces.json").write_text(json.dumps(kept), encoding="utf-8")
-    at = opened(write_report(RunFolder.open(copy))).page
-    at.locator("#filters").get_by_label("with a trace").check()
-    assert at.locator(SHOWN).count() == 5
-    at.get_by_role("button", name="Clear").click()
-    command = shlex.join(["pivotal", "trace", str(copy), "--pair"])
-    expect(at.get_by_text("The trace of any other sentence")).to_contain_text(f"{command} NUMBER")
 
 
 def test_without_scripts_it_is_a_plain_list(run_page: Path, opened: Open) -> None:

@@ -77,20 +77,6 @@ def test_every_name_has_a_file_of_its_own() -> None:
     assert len({slug("a-b", "c"), slug("a", "b-c"), slug("a-b-c"), slug("a b", "c")}) == 4
 
 
-def test_phenomena_that_differ_only_in_a_sign_have_a_page_each(
-    stored: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = parse_recipe("name: twins\ngrid: {phenomenon: [one/a b.jsonl, one/a-b.jsonl]}\n")
-    twins = replace(stored, recipe=recipe, rows=())
-    monkeypatch.setattr(StudyFolder, "open", lambda path: twins)
-    index = write_site(tmp_path / "study", tmp_path / "site")
-    pages = sorted(path.read_text(encoding="utf-8") for path in (index.parent / "phenomena").iterdir())
-    assert [f"<h1>{name}</h1>" in page for name, page in zip(("a b", "a-b"), pages, strict=True)] == [
-        True,
-        True,
-    ]
-
-
 def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
     recipe = """
         name: names

@@ -201,12 +201,3 @@ def test_what_was_saved_is_shown_without_torch(folder: RunFolder) -> None:
         [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "True", done.stderr
-
-
-@pytest.mark.slow
-def test_showing_is_imported_only_when_asked() -> None:
-    code = (
-        "import sys, pivotal as pv; pv.PairSet; pv.Intervention; pv.evaluate; pv.LearnedMask\n"
-        "sys.exit(any(name in sys.modules for name in ('pivotal.report.notebook', 'pivotal.report', 'altair')))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,14 +20,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
-from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder, own_files
-from pivotal.questions.question import Question
 from pivotal.records.serial import replace
 from pivotal.report import evidence, tables
 from pivotal.report.page import generate_command, snippet, unit_anchor, write_report
 from pivotal.report.templates import coded, macros
-from pivotal.searches.learned import LearnedMask
 
 FIGURES = {"by-construction", "values", "drop-one", "control", "learning", "dose"}
 
@@ -168,21 +166,13 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert "All runs" not in text and "without it” is" not in text and "attention head has" not in text
 
 
-def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) -> None:
-    lines = []
-    for noun in "abcd":
-        for label, s in (("singular", ""), ("plural", "s")):
-            words = {"singular": [f"verb0{v}s" for v in "abc"], "plural": "verb0a|verb0b"}
-            prefixes = [f"The noun0{noun}{s}{gap}" for gap in ("", " near", " quite", " often")]
-            lines += [{"prefix": prefix, "cue": 1, "words": words, "label": label} for prefix in prefixes]
-    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    question = Question(model="planted", phenomenon=str(tmp_path / "sets.jsonl"), test=8)
-    search = LearnedMask(max_units=1.0, updates=20, refit=5)
-    done = find(question, search, controls=0, out=str(tmp_path / "run"))
-    page = write_report(done.folder).read_text(encoding="utf-8")
-    check_page(page)
-    assert done.summary.example.words == ("verb0as|verb0bs|verb0cs", "verb0a|verb0b")
-    assert "verb0as/verb0bs/verb0cs" in page and "verb0a/verb0b" in page
+def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFolder, tmp_path: Path) -> None:
+    copy = copy_of(folder, tmp_path / "a copy")
+    assert "The trace of any other sentence" not in text_of(folder)
+    kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
+    changed(copy / "traces.json", traces=kept["traces"][:5])
+    text = unescape(write_report(RunFolder.open(copy)).read_text(encoding="utf-8"))
+    assert f"<code>{shlex.join(['pivotal', 'trace', str(copy), '--pair'])} NUMBER</code>" in text
 
 
 def test_options_and_what_stands_between_backquotes_are_code() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.report.study_rows import row, runs
 
 from pivotal.errors import PivotalError
-from pivotal.files import locked
 from pivotal.jobs.study.recipe import read_recipe
 from pivotal.records.serial import encode
 from pivotal.records.study import StudyRecord
@@ -49,19 +45,6 @@ def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> Non
     )  # the recipe's order, not the file's
 
 
-def test_the_rows_are_read_when_no_other_process_can_change_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def after_another_process(path: Path, kind: str) -> Iterator[None]:
-        (path / "results.jsonl").write_text(encode(row(CELL, accuracy=0.375), indent=0) + "\n")
-        with locked(path, kind):
-            yield
-
-    monkeypatch.setattr("pivotal.report.study.locked", after_another_process)
-    assert "37.5" in write_study(folder).read_text(encoding="utf-8")
-
-
 def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> None:
     path = folder / "results.jsonl"
     first, second, *others = path.read_text().splitlines(keepends=True)
@@ -82,14 +65,3 @@ def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPa
     (folder / "study.json").write_text('{"format": "pivotal-study-0"}')
     with pytest.raises(PivotalError, match="format 'pivotal-study-1', but it is 'pivotal-study-0'"):
         StudyFolder.open(folder)
-
-
-@pytest.mark.slow
-def test_no_torch_is_needed(folder: Path) -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from pathlib import Path; from pivotal.report.study import write_study\n"
-        "print(write_study(Path(sys.argv[1])))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(folder / "report.html")

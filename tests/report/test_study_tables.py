@@ -13,9 +13,8 @@ from tests.report.study_rows import row, runs, unit
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
 from pivotal.report.study import measured, study_csv, study_latex, study_markdown
-from pivotal.report.study_tables import study_tables
+from pivotal.report.study_tables import lines_of, printed_beside, printed_in, study_tables
 from pivotal.report.tables import Table
-from pivotal.searches.learned import LearnedMask
 
 SUMMARY = read_recipe("summary")
 WITHOUT = {"question": "number single", "KL term": "without", "values": "unbounded"}
@@ -191,15 +190,12 @@ def test_what_was_measured_where() -> None:
     assert measured([]) == "Not measured yet."
 
 
-@pytest.mark.parametrize("name", ["units", "summary", "originals", "regularisation", "priming", "budget"])
-def test_tables_of_results_have_today_s_defaults_beside_the_paper_s_values(name: str) -> None:
-    """Each line occurs twice: with the default values and with those of the paper."""
-    cells = cells_of(read_recipe(name))
-    natural, unbounded = (
-        [one for one in cells if one.question.values == values] for values in ("natural", "unbounded")
-    )
-    assert [{**one.label, "values": ""} for one in natural] == [
-        {**one.label, "values": ""} for one in unbounded
-    ]
-    assert {one.question.split for one in cells} == {"prefixes"}
-    assert {one.options["batch"] for one in cells} == {LearnedMask().batch}
+def test_every_line_of_the_paper_stands_beside_one_line_of_ours() -> None:
+    recipes = {name: read_recipe(path) for name, path in shipped().items()}
+    for kind in ("scores", "units"):
+        for printed in printed_in(kind):
+            assert printed["beside"]
+            for study in printed["beside"]:
+                lines = lines_of(recipes[study], [])
+                beside = [printed_beside(kind, study, line.label) is printed for line in lines]
+                assert sum(beside) == 1, (study, printed)
