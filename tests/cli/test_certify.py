@@ -34,12 +34,6 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
     assert "The certificate holds" not in before
 
 
-@pytest.mark.slow
-def test_json_is_what_is_written(pivotal: Any, folder: Path) -> None:
-    done = pivotal("certify", folder, *SMALLEST, "--json")
-    assert json.loads(done.out) == json.loads((folder / "certificate.json").read_text())
-
-
 def test_a_pulled_certificate_is_about_the_pulled_units(pivotal: Any, folder: Path, tmp_path: Path) -> None:
     theirs = folder / "interventions" / "0"
     assert pivotal("certify", theirs, *SMALLEST, "-q").code == 0

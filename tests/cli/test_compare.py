@@ -29,8 +29,7 @@ def test_tables_and_figures_along_the_number_of_units(pivotal: Any, tmp_path: Pa
     ):
         assert part in done.out
     page = (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
-    for title in ("Flipped preferences against max units", "Flips, KL and units"):
-        assert title in page
+    assert "Flipped preferences against max units" in page
     again = pivotal(*small, "--json", "-q")
     rows = json.loads(again.out)["rows"]
     assert again.err == "" and [(row["cell"]["search"], row["options"]["max_units"]) for row in rows] == [

@@ -1,4 +1,4 @@
-"""`pivotal check`: whether a question can be asked of a model, before any search."""
+"""`pivotal check`: whether a model can score a question, before any search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pivotal.options import check_least
 from pivotal.questions.question import Question
 
 BAD_QUESTION = 2
-"""The exit code if nothing can be asked. `find` ends such a question with the same code."""
+"""The exit code if the model can score no pair. `find` ends such a question with the same code."""
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
@@ -28,8 +28,11 @@ class CheckOptions:
     words: str | None = None
     """Only look these words up in the model, without a question: criticizes,flurbs."""
 
+    batch_nodes: int | None = None
+    """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
+
     def __post_init__(self) -> None:
-        check_least(self, sample=0)
+        check_least(self, sample=0, batch_nodes=1)
 
 
 @shared_options.takes_options
@@ -37,10 +40,9 @@ def check(
     question: Question,
     options: CheckOptions,
     device: shared_options.Device = None,
-    batch_nodes: shared_options.BatchNodes = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Check a question before a search: what can be asked, what the model knows, what the split shares.
+    """Check a question before a search: what the model can score, what it knows, what the split shares.
 
     A folder with several questions, such as blimp:FOLDER, is checked question by question. With --words, only show
     how the model reads some words: whether it knows them, their tokens after another word, and similar words.
@@ -52,7 +54,7 @@ def check(
     from pivotal.report import check as report
 
     parts = question.checked().load_parts()  # files are read before the model is loaded, which may take long
-    found = _checks(question, model_of(question, device, batch_nodes), parts, options.sample)
+    found = _checks(question, model_of(question, device, options.batch_nodes), parts, options.sample)
     if json:
         terminal.as_json(found[0] if len(found) == 1 else found)
     elif len(found) == 1:

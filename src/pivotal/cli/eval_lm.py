@@ -35,6 +35,8 @@ class AssessOptions:
     """Number format of the model; half precision needs a GPU."""
     out: Path | None = None
     """Also write all figures to this JSON file."""
+    overwrite: bool = False
+    """Replace the file of --out if it exists."""
 
     def __post_init__(self) -> None:
         check_least(self, tokens=1)
@@ -51,7 +53,6 @@ def eval_lm(
         ),
     ],
     options: AssessOptions,
-    overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
@@ -65,7 +66,7 @@ def eval_lm(
     if options.tokens is not None and text is None:
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
     if out is not None:
-        check_output(out, overwrite=overwrite)
+        check_output(out, overwrite=options.overwrite)
     phenomena = ["number-agreement", *(options.pairs or [])]
     assessments = []
     with display(quiet) as watch:

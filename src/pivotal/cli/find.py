@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.cli.shared_options import SEARCH, argument, in_output, in_search
+from pivotal.cli.shared_options import SEARCH, argument, in_search
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
+from pivotal.options import check_least
 from pivotal.questions.question import JOINT, Question
 from pivotal.records.evidence import Level
 
@@ -59,6 +60,15 @@ class FindOptions:
     evidence: Level = "quick"
     """How much is checked before the verdict. none stops after the held-out scores. full repeats the search with
     permuted labels and tests other phenomena. For a finished run, the missing checks are added."""
+    batch_nodes: int | None = None
+    """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
+    out: str | None = None
+    """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
+    overwrite: bool = False
+    """Replace the content of the folder."""
+
+    def __post_init__(self) -> None:
+        check_least(self, batch_nodes=1)
 
 
 @shared_options.takes_options
@@ -84,19 +94,13 @@ def find(
         ),
     ] = None,
     device: shared_options.Device = None,
-    batch_nodes: shared_options.BatchNodes = None,
-    out: Annotated[
-        str | None,
-        in_output("The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."),
-    ] = None,
-    overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
     """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
 
     Without arguments: number agreement in the bundled LSTM. Ctrl-C saves a checkpoint; the same command resumes the
-    run. If the run is finished, its result is shown again, with the random sets and checks that it lacked.
+    run. If the run is finished, its result is shown again, after adding any missing controls and checks.
     """
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
@@ -120,10 +124,10 @@ def find(
             runs=options.runs,
             controls=options.controls,
             evidence=options.evidence,
-            out=out,
-            overwrite=overwrite,
+            out=options.out,
+            overwrite=options.overwrite,
             device=device,
-            batch_nodes=batch_nodes,
+            batch_nodes=options.batch_nodes,
             command=terminal.command(),
             watch=watching,
             report=write_report,

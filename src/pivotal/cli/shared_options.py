@@ -56,7 +56,7 @@ _COMPLETED = {
 }
 _PANELS = {
     **dict.fromkeys(("direction", "cue"), QUESTION),
-    **dict.fromkeys(("device", "dtype", "ray", "cpus", "gpus"), MACHINE),
+    **dict.fromkeys(("device", "dtype", "batch_nodes", "ray", "cpus", "gpus"), MACHINE),
     **dict.fromkeys(("out", "overwrite", "dry_run", "json", "quiet"), OUTPUT),
 }
 """The options that have the same panel in all verbs. The others have that of their dataclass, `help_panel`."""
@@ -174,16 +174,6 @@ class RunOptions:
 
 
 Device: TypeAlias = Annotated[str | None, in_machine("cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
-BatchNodes: TypeAlias = Annotated[
-    int | None,
-    in_machine(
-        "Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096.", min=1
-    ),
-]
-Overwrite: TypeAlias = Annotated[bool, in_output("Replace the content of the folder.", "--overwrite")]
-OverwriteFile: TypeAlias = Annotated[
-    bool, in_output("Replace the file of --out if it exists.", "--overwrite")
-]
 Json: TypeAlias = Annotated[bool, in_output("Print the result as JSON.", "--json")]
 Quiet: TypeAlias = Annotated[
     bool, in_output("Show no progress and no tables, only the result.", "--quiet", "-q")

@@ -30,6 +30,8 @@ class TraceOptions:
     """The cue, or its index from 0. Default: the word that is a cue in the phenomenon."""
     out: str | None = None
     """Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json)."""
+    overwrite: bool = False
+    """Replace the file of --out if it exists."""
 
     def __post_init__(self) -> None:
         check_least(self, pair=0)
@@ -44,7 +46,6 @@ def trace(
         str | None,
         argument("A sentence that ends with the word asked about, e.g. “The doctor near the cars admires”."),
     ] = None,
-    overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
 ) -> None:
     """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
@@ -63,7 +64,7 @@ def trace(
         saved.intervention.direction(direction)
     if sentence is not None:
         saved.note_means("A typed sentence")
-    out = None if options.out is None else check_path(options.out, overwrite=overwrite)
+    out = None if options.out is None else check_path(options.out, overwrite=options.overwrite)
     if pair is not None:
         asked, has_cue = _held_out(saved, pair), True
     else:
