@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import functools
 import inspect
-import textwrap
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -130,17 +130,13 @@ def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
     return {} if preset is None else dict(presets[preset])
 
 
-@functools.cache  # reading the source is a hundred times slower than the rest, and a study does it for every cell
 def field_docs(cls: type) -> dict[str, str]:
     """The string literals under the fields, in the source of the class and its bases."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
-        except (OSError, TypeError, SyntaxError):
+        definition = _definitions(ancestor.__module__).get(ancestor.__name__)
+        if definition is None:
             continue  # no source, as in an interactive session: the option has no help
-        definition = tree.body[0]
-        assert isinstance(definition, ast.ClassDef)
         for field, below in zip(definition.body, definition.body[1:], strict=False):
             if (
                 isinstance(field, ast.AnnAssign)
@@ -151,6 +147,16 @@ def field_docs(cls: type) -> dict[str, str]:
             ):
                 helps[field.target.id] = " ".join(below.value.value.split())
     return helps
+
+
+@functools.cache  # reading a source takes long, and every command reads the options of all verbs
+def _definitions(module: str) -> dict[str, ast.ClassDef]:
+    """The classes that the source of a module defines, by name."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError, KeyError, SyntaxError):
+        return {}
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def _describe(kind: Any) -> str:

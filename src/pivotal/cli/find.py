@@ -14,7 +14,6 @@ from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.options import check_least
 from pivotal.questions.question import JOINT, Question
-from pivotal.records.evidence import Level
 
 if TYPE_CHECKING:
     from pivotal.searches.base import Search
@@ -57,7 +56,7 @@ class FindOptions:
     controls: int = CONTROLS
     """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
     is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
-    evidence: Level = "quick"
+    evidence: Literal["none", "quick", "full"] = "quick"
     """How much is checked before the verdict. none stops after the held-out scores. full repeats the search with
     permuted labels and tests other phenomena. For a finished run, the missing checks are added."""
     batch_nodes: int | None = None

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
-from pivotal.report.tables import Table, counted, percent
 
 RUNS = "runs"
 
@@ -26,6 +25,8 @@ def list_names(
 ) -> None:
     """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, exports
     (targets of `pivotal export`), or runs."""
+    from pivotal.report.tables import Table
+
     if folder is not None and kind != "runs":
         raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
@@ -86,6 +87,8 @@ def _plugin(name: str, cls: type) -> Entry:
 
 def _print(entry: Entry) -> None:
     """A name and a sentence, and the options and presets of a plugin."""
+    from pivotal.report.tables import Table
+
     terminal.line(f"{entry['name']:<16}  {entry['summary']}")
     if options := entry.get("options"):
         rows = [(f"  {o['name']}", _shown(o["default"]), o["help"] or o["takes"]) for o in options]
@@ -136,6 +139,8 @@ def _study(path: Path) -> Entry:
 
 
 def _print_runs(listed: list[Entry], folder: str) -> None:
+    from pivotal.report.tables import Table, percent
+
     if not listed:
         terminal.line(f"There are no runs in {folder}.")
         return
@@ -150,6 +155,8 @@ def _print_runs(listed: list[Entry], folder: str) -> None:
 
 def _about(entry: Entry) -> tuple[str, str]:
     """The question and the state of a run or a study."""
+    from pivotal.report.tables import counted
+
     if entry["error"] is not None:
         return "–", str(entry["error"])
     if entry["kind"] == "study":
