@@ -134,7 +134,7 @@ def field_docs(cls: type) -> dict[str, str]:
     """The string literals under the fields, in the source of the class and its bases."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        definition = _definitions(ancestor.__module__).get(ancestor.__name__)
+        definition = _definitions(ancestor.__module__, "." in ancestor.__qualname__).get(ancestor.__name__)
         if definition is None:
             continue  # no source, as in an interactive session: the option has no help
         for field, below in zip(definition.body, definition.body[1:], strict=False):
@@ -150,13 +150,17 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 @functools.cache  # reading a source takes long, and every command reads the options of all verbs
-def _definitions(module: str) -> dict[str, ast.ClassDef]:
-    """The classes that the source of a module defines, by name."""
+def _definitions(module: str, nested: bool) -> dict[str, ast.ClassDef]:
+    """The classes that the source of a module defines, by name; with `nested`, also inside of functions and classes."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError, KeyError, SyntaxError):
         return {}
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return {
+        node.name: node
+        for node in (ast.walk(tree) if nested else tree.body)
+        if isinstance(node, ast.ClassDef)
+    }
 
 
 def _describe(kind: Any) -> str:
