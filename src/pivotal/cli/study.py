@@ -62,8 +62,8 @@ def carry_out(
     gpus = options.gpus
     if gpus is not None and options.ray is None:
         raise PivotalError(
-            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray, or leave "
-            "--gpus out and choose a GPU with --device, such as cuda or cuda:1."
+            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray local, or "
+            "leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
         )
     stated: dict[str, Any] = {"cpus": options.cpus, "gpus": gpus}
     asks = replace(recipe.resources, **{name: value for name, value in stated.items() if value is not None})
@@ -72,10 +72,8 @@ def carry_out(
         from pivotal.jobs.study.ray import OnRay
 
         executor = OnRay(asks, options.ray)
-    asked: dict[str, Any] = {
-        **{"out": options.out, "only": options.only, "runs": options.seeds, "device": options.device},
-        **{"check": check, "executor": executor},
-    }
+    asked: dict[str, Any] = {"out": options.out, "only": options.only, "runs": options.seeds}
+    asked |= {"device": options.device, "check": check, "executor": executor}
     if options.dry_run:
         _print(plan_of(recipe, **asked), options.json)
         return None
