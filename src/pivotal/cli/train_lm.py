@@ -15,7 +15,7 @@ from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
-from pivotal.options import Option, options_of
+from pivotal.options import Option, check_least, options_of
 from pivotal.printing import duration
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class TrainingOptions:
     """Also save the weights after these numbers of tokens, to DIR.snapshots; e.g. 10M,30M,1B."""
     overwrite: bool = False
     """Replace the models in DIR, or an unfinished training with other settings."""
+
+    def __post_init__(self) -> None:
+        check_least(self, checkpoint_minutes=0)
 
 
 def train_lm(
