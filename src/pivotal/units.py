@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -72,9 +72,9 @@ class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_u
     """
 
     site: str
-    index: int
+    index: Annotated[int, msgspec.Meta(ge=0)]
     number: int
-    size: int = 1
+    size: Annotated[int, msgspec.Meta(ge=1)] = 1
     """The number of coordinates."""
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ def truncate(f: Path) -> None:
         ),
         (lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])), "'cat' occurs twice"),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
-        (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "must be of the format"),
+        (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "cell is missing"),
         (config(cell=None), "config.json: .*cell"),
         (config(cell="lstmm"), "no recurrent cell 'lstmm'.*Did you mean 'lstm'"),
         (config(cell="gru"), r"of a gru with 4 units .* must have the shape \(12, 3\), but it has \(16, 3\)"),

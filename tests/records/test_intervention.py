@@ -142,16 +142,25 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
     [
         (truncate, "must be a complete safetensors file.*copy it again"),
         (lambda f: (f / "values.safetensors").unlink(), "values.safetensors is missing"),
-        (foreign(weight=np.zeros(3)), "must hold the tensors 'values' and 'active', but it holds weight"),
-        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"shape \[2, 9\] and the type F64"),
+        (foreign(weight=np.zeros(3)), "but it holds .*weight"),
+        (
+            foreign(values=np.zeros((2, 9)), active=ACTIVE),
+            r"per direction and unit.*\[2, 9\]",
+        ),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
         (lambda f: (f / "card.json").write_text('{"format": '), "must be JSON"),
-        (lambda f: edit_card(f, format="pivotal-intervention-9"), "but it is 'pivotal-intervention-9'"),
+        (
+            lambda f: edit_card(f, format="pivotal-intervention-9"),
+            "format cannot be 'pivotal-intervention-9'",
+        ),
         (lambda f: edit_card(f, units=None), r"card\.json: units is missing"),
         (lambda f: edit_card(f, directions=["singular"] * 2), "two different directions, but both are"),
         (lambda f: edit_card(f, units=[UNIT, UNIT]), r"may occur once, but hidden\.0:4 occurs more often"),
-        (lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]), "has an index from 0"),
-        (of_eight_gigabytes, r"but it has the shape \[2, 1000000000\]"),
+        (
+            lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]),
+            r"units\[1\]\.index: expected `int` >= 0",
+        ),
+        (of_eight_gigabytes, r"but it holds .*\[2, 1000000000\]"),
         (lambda f: edit_card(f, steps="sometimes"), "steps cannot be 'sometimes'"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_format_is_named_before_all_else() -> None:
-    with pytest.raises(PivotalError, match="must be of the format 'pivotal-traces-1', but it is 'other'"):
+    with pytest.raises(PivotalError, match="format cannot be 'other'"):
         decode('{"format": "other", "colour": 1}', Traces, "t.json")
 
 

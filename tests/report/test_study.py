@@ -63,5 +63,5 @@ def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPa
     with pytest.raises(PivotalError, match="not the folder of a study"):
         StudyFolder.open(tmp_path_factory.mktemp("empty"))
     (folder / "study.json").write_text('{"format": "pivotal-study-0"}')
-    with pytest.raises(PivotalError, match="format 'pivotal-study-1', but it is 'pivotal-study-0'"):
+    with pytest.raises(PivotalError, match="format cannot be 'pivotal-study-0'"):
         StudyFolder.open(folder)

@@ -22,7 +22,7 @@ from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
 from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
-from pivotal.records.run import FORMAT, Progress, RunRecord
+from pivotal.records.run import Progress, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
@@ -110,7 +110,7 @@ class RunFolder:
         if holds_run(path):
             RunFolder(path, serial.read(path / REPLACED, RunRecord)).discard()
         about = {**_about_this_run(), **(info or {})}
-        folder = RunFolder(path, RunRecord(format=FORMAT, settings=serial.plain(settings), **about))
+        folder = RunFolder(path, RunRecord(settings=serial.plain(settings), **about))
         folder.write_json(RUN, folder.info)
         folder.remove_partials()
         return folder

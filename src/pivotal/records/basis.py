@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -36,12 +37,9 @@ class BasisCard(serial.Record, frozen=True, kw_only=True):
     """For the activation topk: how many coordinates may differ from zero."""
 
 
-class BasisRecord(serial.Record, frozen=True, kw_only=True):
+class BasisRecord(serial.Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-basis-1"):
     """basis.json: a fitted basis without its arrays, which are in basis.safetensors in the same folder."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-basis-1",)
-
-    format: Literal["pivotal-basis-1"] = "pivotal-basis-1"
     model: str
     """The name of the model."""
     model_fingerprint: str
@@ -66,6 +64,21 @@ class StoredBasis:
     arrays: Mapping[str, np.ndarray]
 
 
+@contextmanager
+def open_arrays(path: Path) -> Iterator[Any]:
+    """A safetensors file, open for reading within the block. PivotalError if it is missing or damaged."""
+    try:
+        with safe_open(path, framework="np") as file:
+            yield file
+    except FileNotFoundError:
+        raise PivotalError(f"{path} is missing. Copy the whole folder again.") from None
+    except (SafetensorError, OSError, TypeError, ValueError, MemoryError) as error:
+        raise PivotalError(
+            f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
+            "It may have been cut off when it was copied: copy it again."
+        ) from None
+
+
 def write_bases(path: Path, bases: Mapping[str, StoredBasis]) -> None:
     """Write the arrays of several bases to one file. The cards are stored elsewhere."""
     tensors = {
@@ -79,23 +92,13 @@ def write_bases(path: Path, bases: Mapping[str, StoredBasis]) -> None:
 
 def read_bases(path: Path, cards: Mapping[str, BasisCard]) -> dict[str, StoredBasis]:
     """The bases that `write_bases` wrote."""
-    try:
-        with safe_open(path, framework="np") as file:
-            names = list(file.keys())
-            bases = {
-                site: StoredBasis(card, {name: file.get_tensor(f"{site}/{name}") for name in here})
-                for site, card in cards.items()
-                for here in [[name for name in _ARRAYS if f"{site}/{name}" in names]]
-            }
-    except FileNotFoundError:
-        raise PivotalError(
-            f"The units belong to the bases of {', '.join(cards)}, but their file {path} is missing. Copy it as well."
-        ) from None
-    except (SafetensorError, OSError, ValueError, MemoryError) as error:
-        raise PivotalError(
-            f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
-            "It may have been cut off when it was copied: copy it again."
-        ) from None
+    with open_arrays(path) as file:
+        names = list(file.keys())
+        bases = {
+            site: StoredBasis(card, {name: file.get_tensor(f"{site}/{name}") for name in here})
+            for site, card in cards.items()
+            for here in [[name for name in _ARRAYS if f"{site}/{name}" in names]]
+        }
     for site, basis in bases.items():
         _check(path, site, basis)
     return bases

@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from pivotal.errors import PivotalError, did_you_mean, in_short
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import disk, write_atomically
 from pivotal.records import serial
-from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
+from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_bases
 from pivotal.records.serial import Record
 from pivotal.units import Steps, Unit, Values
 
@@ -27,12 +26,9 @@ _LISTED = 8
 """The most units that the repr lists."""
 
 
-class Card(serial.Record, frozen=True, kw_only=True):
+class Card(serial.Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-intervention-1"):
     """card.json: an intervention without its arrays, which are in values.safetensors in the same folder."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-intervention-1",)
-
-    format: Literal["pivotal-intervention-1"] = "pivotal-intervention-1"
     model: str
     """The name of the model in which the units were found."""
     model_fingerprint: str
@@ -57,7 +53,7 @@ class Card(serial.Record, frozen=True, kw_only=True):
     """The bases of sites such as `resid.12@pca`. Their arrays are in bases.safetensors in the same folder."""
 
 
-_ON_CARD = tuple(name for name in Card.__struct_fields__ if name not in ("format", "bases"))
+_ON_CARD = tuple(name for name in Card.__struct_fields__ if name != "bases")
 """The fields that a card and an intervention share."""
 
 
@@ -96,7 +92,14 @@ class Intervention:
             raise PivotalError(
                 "An intervention must have at least one unit, but its mask is empty. Allow more units."
             )
-        self._check_units()
+        if twice := [unit for unit, n in Counter(map(str, self.units)).items() if n > 1]:
+            raise PivotalError(
+                f"Every unit of an intervention may occur once, but {twice[0]} occurs more often."
+            )
+        if len(set(self.directions)) < len(self.directions):
+            raise PivotalError(
+                f"An intervention has two different directions, but both are {self.directions[0]!r}."
+            )
         coordinates = sum(unit.size for unit in self.units)
         if values.shape != (len(self.directions), coordinates) or active.shape != shape:
             raise PivotalError(
@@ -107,28 +110,10 @@ class Intervention:
             raise PivotalError(
                 "An intervention's values must be finite numbers, but some are NaN or infinite."
             )
-        if self.steps not in ("single", "every"):
-            raise PivotalError(f"Steps are 'single' or 'every', not {self.steps!r}.")
         values.setflags(write=False)
         active.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "active", active)
-
-    def _check_units(self) -> None:
-        """Raise PivotalError if a unit is impossible or there twice, or if the two directions are the same."""
-        for unit in self.units:
-            if unit.index < 0 or unit.size < 1:
-                raise PivotalError(
-                    f"A unit has an index from 0 and a size from 1, but {unit} has the size {unit.size}."
-                )
-        if twice := [u for u, n in Counter((u.site, u.index) for u in self.units).items() if n > 1]:
-            raise PivotalError(
-                f"Every unit of an intervention may occur once, but {twice[0][0]}:{twice[0][1]} occurs more often."
-            )
-        if len(set(self.directions)) < len(self.directions):
-            raise PivotalError(
-                f"An intervention has two different directions, but both are {self.directions[0]!r}."
-            )
 
     def __len__(self) -> int:
         return len(self.units)
@@ -273,58 +258,29 @@ class Intervention:
             "Give the folder that was saved, e.g. RUN/interventions/0.",
         )
         path = folder / VALUES
-        try:
-            values, active = _arrays(path, card)
-        except FileNotFoundError:
-            raise PivotalError(
-                f"An intervention folder holds {CARD} and {VALUES}, but {path} is missing."
-            ) from None
-        except (SafetensorError, OSError, ValueError, MemoryError) as error:
-            raise PivotalError(
-                f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
-                "It may have been cut off when it was copied: copy it again."
-            ) from None
+        wanted = {"values": [2, sum(unit.size for unit in card.units)], "active": [2, len(card.units)]}
+        with open_arrays(path) as file:
+            # The shapes are compared with the card before anything is read: the file may be larger than the memory.
+            names = list(file.keys())
+            shapes = {name: file.get_slice(name).get_shape() for name in names}
+            if shapes != wanted:
+                raise PivotalError(
+                    f"{path} must hold a number per direction and unit of the card, {wanted}, but it holds "
+                    f"{str(shapes)[:200]}. It does not belong to this card."
+                )
+            values, active = file.get_tensor("values"), file.get_tensor("active").astype(bool)
         if not active.any():
             raise PivotalError(f"{path} must set at least one unit, but its mask is empty. Copy it again.")
         bases = read_bases(folder / BASES, card.bases) if card.bases else {}
         return Intervention.of(card, values, active, bases)
 
 
-def _arrays(path: Path, card: Card) -> tuple[np.ndarray, np.ndarray]:
-    """The values and the mask in a file. Names, shapes and types are compared with the card before anything is read:
-    the file may be larger than the memory."""
-    wanted = {
-        "values": ([len(card.directions), sum(unit.size for unit in card.units)], ("F16", "F32", "F64")),
-        "active": ([len(card.directions), len(card.units)], ("U8", "BOOL")),
-    }
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    with safe_open(path, framework="np") as file:
-        names = list(file.keys())
-        if set(names) != set(wanted):
-            raise PivotalError(
-                f"{path} must hold the tensors 'values' and 'active', but it holds "
-                f"{', '.join(sorted(names)[:5]) or 'none'}. It does not belong to this card."
-            )
-        for name, (shape, types) in wanted.items():
-            there = file.get_slice(name)
-            if there.get_shape() != shape or there.get_dtype() not in types:
-                raise PivotalError(
-                    f"'{name}' in {path} must have a number per direction and unit of the card, {shape}, but it has "
-                    f"the shape {there.get_shape()} and the type {there.get_dtype()}. It does not belong to this card."
-                )
-        return file.get_tensor("values"), file.get_tensor("active").astype(bool)
-
-
 EXPORT = "export.json"
 
 
-class ExportRecord(Record, frozen=True, kw_only=True):
+class ExportRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-export-1"):
     """export.json: an intervention in the format of another library."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-export-1",)
-
-    format: Literal["pivotal-export-1"] = "pivotal-export-1"
     target: str
     """The name of the format or library, such as `peft`."""
     model: str
@@ -346,12 +302,9 @@ class ExportRecord(Record, frozen=True, kw_only=True):
 SOURCE = "source.json"
 
 
-class SourceRecord(Record, frozen=True, kw_only=True):
+class SourceRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-source-1"):
     """source.json: the repository and the commit that `pivotal pull` took an intervention from."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-source-1",)
-
-    format: Literal["pivotal-source-1"] = "pivotal-source-1"
     repository: str
     """The name of a repository on the Hugging Face hub, or the path of a folder."""
     commit: str | None = None

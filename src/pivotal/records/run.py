@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from pivotal.records.serial import Number, Record
 
-Format = Literal["pivotal-run-1"]
-FORMAT: Format = "pivotal-run-1"
 
-
-class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
+class RunRecord(
+    Record, frozen=True, omit_defaults=True, kw_only=True, tag_field="format", tag="pivotal-run-1"
+):
     """run.json: the settings of a run, and how it was started."""
 
-    formats: ClassVar[tuple[str, ...]] = (FORMAT,)
-
-    format: Format
     settings: dict[str, Any]
     """Everything that decides the result: the question, the search with its options, and the fingerprints of all that
     they name: the model, the pairs, what must stay, bases in files, and an intervention to start from. Equal settings
@@ -53,12 +49,9 @@ class Progress(Record, frozen=True):
     """Further series by name, such as `multiplier`."""
 
 
-class CheckpointRecord(Record, frozen=True, kw_only=True):
+class CheckpointRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-checkpoint-1"):
     """The JSON in checkpoint.pt: the progress of a search. The file also holds the state of the search, as tensors."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-checkpoint-1",)
-
-    format: Literal["pivotal-checkpoint-1"] = "pivotal-checkpoint-1"
     rows: int
     """The number of rows in history.jsonl when the checkpoint was saved."""
     forward: int

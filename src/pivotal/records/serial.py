@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -32,10 +32,8 @@ else:
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all records. An unknown key is an error: it is a mistake, or another version wrote it."""
-
-    formats: ClassVar[tuple[str, ...]] = ()
-    """The values that the key `format` may have, for records that state their format."""
+    """The base of all records. An unknown key is an error: it is a mistake, or another version wrote it. The
+    tag of a record, under the key `format`, names its version."""
 
 
 _CURE = "The file is damaged, or another version of pivotal wrote it."
@@ -55,8 +53,6 @@ def decode(data: bytes | str, kind: type[T], where: str, cure: str = _CURE) -> T
     """The record that a JSON text holds; `where` names the text in messages."""
     data = data.encode() if isinstance(data, str) else data
     try:
-        if formats := getattr(kind, "formats", ()):
-            _check_format(msgspec.json.decode(data), formats, where, cure)
         return msgspec.json.decode(data, type=kind, dec_hook=_number)
     except msgspec.ValidationError as error:
         raise PivotalError(f"{where}: {_sentence(str(error))} {cure}") from None
@@ -108,15 +104,6 @@ def _number(kind: type, value: object) -> int | float:
     if type(value) in (int, float):
         return value  # type: ignore[return-value]
     raise ValueError(f"Expected `float | null`, got `{_JSON_NAMES.get(type(value), 'object')}`")
-
-
-def _check_format(content: Any, formats: tuple[str, ...], where: str, cure: str) -> None:
-    """PivotalError for another format. Checked first, so that no other error hides the wrong format."""
-    found = content.get("format") if isinstance(content, dict) else None
-    if found not in formats:
-        allowed = " or ".join(f"'{name}'" for name in formats)
-        given = "it has no format" if found is None else f"it is {found!r}"
-        raise PivotalError(f"{where} must be of the format {allowed}, but {given}. {cure}")
 
 
 # -- messages -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_plain, write_text
@@ -23,12 +23,9 @@ KNOWN: Status = "known"
 """The model knows the phenomenon. Only this was checked; the search is still to be run."""
 
 
-class StudyRecord(Record, frozen=True, kw_only=True):
+class StudyRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-study-1"):
     """study.json: the name of the study and how it was started. Its recipe is in recipe.yaml beside it."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-study-1",)
-
-    format: Literal["pivotal-study-1"] = "pivotal-study-1"
     name: str
     command: str = ""
     """The command that starts or resumes the study; empty if it was started from Python."""

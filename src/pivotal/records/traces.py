@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from math import exp
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import force_setattr
@@ -14,6 +14,8 @@ from msgspec.structs import force_setattr
 from pivotal.records import serial
 from pivotal.records.serial import Number, Record
 from pivotal.records.serial import replace as _replace
+
+FORMAT = "pivotal-traces-1"
 
 DIGITS, LOG_P_DIGITS = 4, 6
 """Significant digits that are written, more than a figure can show. Log-probabilities have more digits, because the
@@ -129,7 +131,7 @@ class Trace(Record, frozen=True, kw_only=True):
     def as_dict(self) -> dict[str, Any]:
         """The trace and its frame as JSON content."""
         frame = _replace(self.frame, values=_rounded(self.frame.values))
-        return {"format": Traces.formats[0], **serial.plain(_replace(self.rounded(), frame=frame))}
+        return {"format": FORMAT, **serial.plain(_replace(self.rounded(), frame=frame))}
 
     def __repr__(self) -> str:
         (before, after), word = self.probability(self.target), self.words[self.target]
@@ -174,12 +176,9 @@ class PairOutcome(Record, frozen=True, kw_only=True):
         force_setattr(self, "flipped", self.log_odds[1] > 0)
 
 
-class Traces(Record, frozen=True, kw_only=True):
+class Traces(Record, frozen=True, kw_only=True, tag_field="format", tag=FORMAT):
     """traces.json: the outcomes of the held-out pairs of a run, and complete traces of some pairs."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-traces-1",)
-
-    format: Literal["pivotal-traces-1"] = "pivotal-traces-1"
     run: int
     """The number of the run that found the intervention."""
     held_out: int
@@ -202,7 +201,7 @@ class Traces(Record, frozen=True, kw_only=True):
     def dumps(self) -> str:
         """JSON with a line per pair and trace, so that a person can read it and a diff shows what differs."""
         frame = _replace(self.frame, values=_rounded(self.frame.values))
-        head = {"format": self.format, "run": self.run, "held_out": self.held_out, "frame": frame}
+        head = {"format": FORMAT, "run": self.run, "held_out": self.held_out, "frame": frame}
         parts: dict[str, list[Any]] = {
             "pairs": [
                 _replace(pair, log_odds=_rounded(pair.log_odds), kl=_rounded(pair.kl)) for pair in self.pairs

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
 from pivotal.records.serial import Number, Record
 
 
@@ -72,12 +70,9 @@ class UnitProfile(Record, frozen=True, kw_only=True):
     """By direction. Empty if the unit has no direct path to the output; null if the model's adapter cannot tell."""
 
 
-class UnitProfiles(Record, frozen=True, kw_only=True):
+class UnitProfiles(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-units-1"):
     """units.json: the units of a run's best intervention, as they are in the untouched model."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-units-1",)
-
-    format: Literal["pivotal-units-1"] = "pivotal-units-1"
     run: int
     """The number of the run that found the units."""
     units: int

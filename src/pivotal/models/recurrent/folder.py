@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -28,12 +28,16 @@ FILES = ("config.json", "model.safetensors", "vocab.txt")
 WRITTEN = (*FILES, "card.json")
 
 
-class FolderConfig(serial.Record, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class FolderConfig(
+    serial.Record,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=False,
+    tag_field="format",
+    tag="pivotal-recurrent-1",
+):
     """config.json: the cell, and how the model reads words. Further keys, such as sizes, are for people."""
 
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-recurrent-1",)
-
-    format: Literal["pivotal-recurrent-1"] = "pivotal-recurrent-1"
     cell: str
     unk: str
     priming: str
