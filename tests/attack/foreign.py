@@ -46,8 +46,8 @@ SAMPLES: dict[str, dict[str, str]] = {
 """The files of each reader."""
 
 
-def arrow(path: Path) -> Path:
-    """A small sound table in a format of pyarrow; only its first bytes if pyarrow is not installed."""
+def parquet(path: Path) -> Path:
+    """A small sound table; only its first bytes if pyarrow is not installed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import pyarrow
@@ -58,12 +58,7 @@ def arrow(path: Path) -> Path:
     nouns, verbs = ["The noun0a", "The noun0as"] * 8, [["verb0as", "verb0a"], ["verb0a", "verb0as"]] * 8
     prefixes = [f"{noun} {'near ' * (i // 2)}".strip() for i, noun in enumerate(nouns)]
     columns = {"prefix": prefixes, "good": [good for good, _ in verbs], "bad": [bad for _, bad in verbs]}
-    table = pyarrow.table(columns)
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-    else:
-        with pyarrow.ipc.new_stream(str(path), table.schema) as stream:
-            stream.write_table(table)
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return path
 
 

@@ -129,13 +129,11 @@ def foreign_files(chance: random.Random, m: Materials, place: Place) -> Sequence
     return _asking(chance, m, spec, place)
 
 
-@target("Parquet and Arrow", weight=0.5)
-def arrow(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    name = chance.choice(["table.parquet", "table.arrow", "folder/train.parquet", "folder/train.arrow"])
-    path = foreign.arrow(place.path / name)
+@target("Parquet", weight=0.5)
+def parquet(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = foreign.parquet(place.path / "table.parquet")
     spoil(path, chance, mutations.raw)
-    spec = f"table:{path.parent}" if path.parent.name == "folder" else f"table:{path}"
-    return _asking(chance, m, spec, place)
+    return _asking(chance, m, f"table:{path}", place)
 
 
 @target("compressed pairs", weight=0.5)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 
 SEPARATOR = "|"
-_EMPTY = "The prefix is empty, but it must hold at least one word. Fill it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,51 +33,20 @@ class MinimalPair:
     as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
-        if any(not isinstance(entry, str) for entry in self.words):
-            object.__setattr__(self, "words", tuple(map(_entry, self.words)))
-        texts = (
-            self.prefix,
-            *self.words,
-            self.label,
-            self.group,
-            *(text for lexeme in self.lexemes for text in lexeme),
-            *self.counterfactuals,
-        )
-        # Almost all pairs are clean. One check of all texts is faster than cleaning each text.
-        if not all(
-            isinstance(text, str) and text.isprintable() and text == " ".join(text.split()) for text in texts
-        ):
-            self._clean()
-        object.__setattr__(self, "words", tuple(self.words))
-        object.__setattr__(self, "lexemes", tuple(sorted(self.lexemes)))
-        object.__setattr__(self, "counterfactuals", tuple(self.counterfactuals))
-        _check_pair(self)
-
-    def _clean(self) -> None:
         cleaned = {
-            "words": tuple(clean_text(word, "words") for word in self.words),
-            "lexemes": tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
+            "words": tuple(map(_entry, self.words)),
+            "lexemes": tuple(
+                sorted(
+                    (clean_text(slot, "lexemes"), clean_text(lemma, "lexemes"))
+                    for slot, lemma in self.lexemes
+                )
+            ),
             "counterfactuals": tuple(clean_text(text, "counterfactual") for text in self.counterfactuals),
             **{name: clean_text(getattr(self, name), name) for name in ("prefix", "label", "group")},
         }
         for name, value in cleaned.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def parse(
-        cls,
-        prefix: str,
-        cue: int | str | None,
-        words: Sequence[str | Sequence[str]],
-        label: str = "",
-        group: str = "",
-        lexemes: Mapping[str, str] | None = None,
-        counterfactuals: tuple[str, str] = ("", ""),
-    ) -> MinimalPair:
-        """Make a pair from data. The cue may be an index or a word, and a set of words may be a list."""
-        index = find_cue(prefix, cue) if isinstance(cue, str) else cue
-        both: Any = tuple(words)
-        return cls(prefix, index, both, label, group, tuple((lexemes or {}).items()), counterfactuals)
+        _check_pair(self)
 
     def lower(self) -> MinimalPair:
         """The same pair in lower case."""
@@ -103,11 +70,11 @@ class MinimalPair:
         return "" if self.cue is None else self.prefix.split(" ")[self.cue]
 
 
-def find_cue(prefix: str, cue: str) -> int:
-    """The index of the word `cue` in `prefix`. The prefix must contain it exactly once."""
+def find_cue(prefix: str, cue: int | str | None) -> int | None:
+    """The index of the cue. A cue that is a word must occur in the prefix exactly once."""
+    if not isinstance(cue, str):
+        return cue
     words, cue = prefix.split(), cue.strip()
-    if not words:
-        raise PivotalError(_EMPTY, field="prefix")
     places = [index for index, word in enumerate(words) if word == cue]
     if not places:
         raise PivotalError(
@@ -129,10 +96,9 @@ def clean_text(text: str, field: str) -> str:
     if not isinstance(text, str):
         raise PivotalError(f"Must be text, not {text!r}.", field)
     text = " ".join(text.split())
-    if not text.isprintable():
-        for char in text:
-            if unicodedata.category(char) in ("Cc", "Cs"):
-                raise PivotalError(f"Text cannot hold the character U+{ord(char):04X}. Remove it.", field)
+    bad = "" if text.isprintable() else next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), "")
+    if bad:
+        raise PivotalError(f"Text cannot hold the character U+{ord(bad):04X}. Remove it.", field)
     return text
 
 
@@ -181,7 +147,7 @@ def _check_words(words: tuple[str, ...]) -> None:
 def _entry(words: str | Sequence[str]) -> str:
     """The words of a label, which may be given as a list, as one text."""
     if isinstance(words, str):
-        return words
+        return clean_text(words, "words")
     if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
         raise PivotalError(f"The words of a label are a word or a list of words, not {words!r}.", "words")
     return joined([clean_text(word, "words") for word in words])
@@ -190,7 +156,9 @@ def _entry(words: str | Sequence[str]) -> str:
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
-        raise PivotalError(_EMPTY, field="prefix")
+        raise PivotalError(
+            "The prefix is empty, but it must hold at least one word. Fill it.", field="prefix"
+        )
     if pair.cue is not None and (
         isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
     ):

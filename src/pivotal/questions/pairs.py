@@ -7,14 +7,16 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.minimal_pair import MinimalPair, clean_text, members
-from pivotal.questions.pairs_file import BadRows, PairRow, name_of, read_rows, write_rows
+from pivotal.files import suffix_of
+from pivotal.questions.minimal_pair import MinimalPair, clean_text
+from pivotal.questions.pairs_file import pair_of_row, pair_row, write_pairs
+from pivotal.questions.rows import BadRows, name_of, rows_of
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
 
@@ -37,14 +39,16 @@ class PairSet:
     """What a reader inferred or left out, for the user to check. It is no part of the set."""
 
     def __post_init__(self) -> None:
-        labels = tuple(clean_text(label, "words") for label in self.labels)
-        if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
-            raise PivotalError(f"A set of pairs has two different labels, not {labels!r}.", field="words")
+        labels = checked_labels(self.labels)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "pairs", tuple(self.pairs))
         for pair in self.pairs:
             if pair.label and pair.label not in labels:
-                raise _unknown_label(pair.label, self.labels)
+                raise PivotalError(
+                    f"A pair's label is one of the two labels of the set, not '{pair.label}'."
+                    f"{did_you_mean(pair.label, labels)}",
+                    field="label",
+                )
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -133,7 +137,7 @@ class PairSet:
         """Write the pairs to a .jsonl, .csv or .tsv file that `read_pairs` reads back unchanged."""
         if not self.pairs:
             raise PivotalError(f"A pairs file holds at least one pair; '{self.name}' has none to save.")
-        write_rows(Path(path), self.labels, [_row_of(pair, self.labels) for pair in self.pairs])
+        write_pairs(Path(path), self.labels, self.pairs)
 
     def _take(self, indices: list[int]) -> PairSet:
         return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
@@ -165,19 +169,20 @@ class PairSet:
 
 
 def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
-    """Read the pairs of a .jsonl, .csv or .tsv file, which may be compressed (.gz).
+    """Read the pairs of a file (.jsonl, .csv, .tsv), which may be compressed (.gz).
 
     A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the file, the line and
     the column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
     """
-    path = Path(path)
+    path, bad = Path(path), BadRows(skip_bad)
+    table = suffix_of(path) not in (".json", ".jsonl")
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
     unlabelled: list[str] = []
-    bad = BadRows(skip_bad)
-    for where, row in read_rows(path, bad):
+    for where, content in rows_of(path, bad):
         with bad.row(where):
-            labels = labels or _labels_of(row)
+            row = pair_row(content, table=table)
+            labels = labels or checked_labels(list(row.words))
             pairs.append(pair_of_row(row, labels))
             if not pairs[-1].label:
                 unlabelled.append(where.rpartition(", ")[2])
@@ -194,65 +199,20 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=notes)
 
 
-def _cue_lexeme(pair: MinimalPair) -> Lexemes:
-    return [] if pair.cue is None else [("cue", pair.cue_word.lower())]
-
-
-def _labels_of(row: PairRow) -> tuple[str, str]:
-    labels = [clean_text(label, "words") for label in row.words]
-    if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
+def checked_labels(labels: Sequence[str]) -> tuple[str, str]:
+    """The two labels of a set, with single spaces."""
+    cleaned = [clean_text(label, "words") for label in labels]
+    if len(cleaned) != 2 or cleaned[0] == cleaned[1] or not all(cleaned):
         raise PivotalError(
-            f"A pair has two words under two different labels, not {len(labels)} {labels}. "
+            f"A pair has two words under two different labels, not {len(cleaned)} {cleaned}. "
             'Example: {"singular": "approves", "plural": "approve"}.',
             field="words",
         )
-    return labels[0], labels[1]
+    return cleaned[0], cleaned[1]
 
 
-def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
-    """The pair of a row of a pairs file, whose words belong to these labels."""
-    words = {clean_text(label, "words"): word for label, word in row.words.items()}
-    if set(words) != set(labels):
-        raise PivotalError(
-            f"Every pair has the labels of the first one, {list(labels)}, not {list(words)}.", field="words"
-        )
-    label = clean_text(row.label or "", "label")
-    if label and label not in labels:
-        raise _unknown_label(label, labels)
-    # The prefix itself is the counterfactual of its own label.
-    others = {clean_text(name, "counterfactual"): text for name, text in (row.counterfactual or {}).items()}
-    for name in others:
-        if name not in labels:
-            raise PivotalError(
-                f"A counterfactual prefix belongs to one of the two labels of the words, not to '{name}'."
-                f"{did_you_mean(name, labels)}",
-                field="counterfactual",
-            )
-    if others and label:
-        others.setdefault(label, row.prefix)
-    return MinimalPair.parse(
-        row.prefix,
-        row.cue,
-        (words[labels[0]], words[labels[1]]),
-        label,
-        row.group or "",
-        row.lexemes,
-        (others.get(labels[0], ""), others.get(labels[1], "")),
-    )
-
-
-def _row_of(pair: MinimalPair, labels: tuple[str, str]) -> PairRow:
-    words = {label: members(entry) for label, entry in zip(labels, pair.words, strict=True)}
-    others = {label: text for label, text in zip(labels, pair.counterfactuals, strict=True) if text}
-    return PairRow(
-        prefix=pair.prefix,
-        cue=pair.cue,
-        words={label: entry[0] if len(entry) == 1 else list(entry) for label, entry in words.items()},
-        label=pair.label or None,
-        group=pair.group or None,
-        lexemes=dict(pair.lexemes) or None,
-        counterfactual=others or None,
-    )
+def _cue_lexeme(pair: MinimalPair) -> Lexemes:
+    return [] if pair.cue is None else [("cue", pair.cue_word.lower())]
 
 
 def _digest(labels: tuple[str, str], contents: Iterable[tuple[object, ...]]) -> str:
@@ -260,10 +220,3 @@ def _digest(labels: tuple[str, str], contents: Iterable[tuple[object, ...]]) -> 
     for content in contents:
         digest.update(json.dumps(content).encode())
     return digest.hexdigest()[:16]
-
-
-def _unknown_label(label: str, labels: tuple[str, str]) -> PivotalError:
-    return PivotalError(
-        f"A pair's label is one of the two labels of its words, not '{label}'.{did_you_mean(label, labels)}",
-        field="label",
-    )

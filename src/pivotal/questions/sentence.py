@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.minimal_pair import MinimalPair, members, shown
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import index_or_word
 
@@ -29,15 +29,15 @@ def pair_of(
     """
     typed = sentence.split()
     if words is None:
-        asked: tuple[str, ...] = _other_word(typed[-1], known(), labels, named[0]) if len(typed) > 1 else ()
+        asked = _other_word(typed[-1], known(), labels, named[0]) if len(typed) > 1 else ("", "")
         prefix = typed[:-1]
     else:
-        asked = tuple(word.strip() for word in words)
-        if len(asked) != 2 or asked[0] == asked[1]:
+        if len(words) != 2 or words[0].strip() == words[1].strip():
             raise PivotalError(
-                f"Two different words are asked about, {labels[0]} first, such as admires,admire, but {named[0]} is "
+                f"Give two different words, {labels[0]} first, such as admires,admire, but {named[0]} is "
                 f"{','.join(words)!r}."
             )
+        asked = words[0].strip(), words[1].strip()
         ends = typed and any(typed[-1] in members(entry) for entry in asked)
         prefix = typed[:-1] if ends else typed
     if not prefix:
@@ -52,7 +52,7 @@ def pair_of(
             f"This intervention acts at the cue, but no word of “{text}” is a cue that the phenomenon knows, or more "
             f"than one is. Name it with {named[1]}: one of {', '.join(dict.fromkeys(prefix))}, or a 0-based index."
         )
-    return MinimalPair.parse(text, place or 0, asked), place is not None
+    return MinimalPair(text, find_cue(text, place or 0), asked), place is not None
 
 
 def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str) -> tuple[str, str]:

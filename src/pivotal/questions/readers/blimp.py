@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import BadRows, name_of
 from pivotal.questions.readers.base import Part, Reader
 from pivotal.questions.readers.choices import (
     ONE_WAY,
@@ -25,7 +24,7 @@ from pivotal.questions.readers.choices import (
     between_continuations,
     between_sentences,
 )
-from pivotal.questions.readers.rows import rows_of
+from pivotal.questions.rows import BadRows, name_of, rows_of
 
 _KEYS = ("sentence_good", "sentence_bad")
 _PREFIX, _GOOD, _BAD = "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad"

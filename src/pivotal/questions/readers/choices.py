@@ -8,17 +8,20 @@ which two prefixes differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, members
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import SKIP, BadRows
+from pivotal.questions.rows import SKIP, BadRows
 
 ONE_WAY = ("good", "bad")
 """The labels if the same kind of word is always right. Such pairs have one direction."""
 _MARKS = ".,;:?!"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,17 @@ def _first_difference(first: list[str], second: list[str]) -> int:
 # -- pairs ------------------------------------------------------------------------------------------------------------
 
 
+def choices_in(
+    rows: Iterable[tuple[str, T]], bad: BadRows, choices_of: Callable[[str, T], Iterable[Choice]]
+) -> list[Choice]:
+    """The choices of all rows that can be read. `bad` takes the others."""
+    found: list[Choice] = []
+    for where, row in rows:
+        with bad.row(where):
+            found += choices_of(where, row)
+    return found
+
+
 def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | None = None) -> PairSet:
     """The pairs of some choices. The notes of the set say what was taken from the rows."""
     rules = rules or Rules()
@@ -96,11 +110,18 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
         raise PivotalError(f"{name}: there must be at least one pair, but there is none.{bad.first()}")
     labels, label_of, notes = _labels(choices, rules)
     kept = [(choice, label) for choice, label in zip(choices, label_of, strict=True) if label is not None]
-    if len(kept) < len(choices):
-        odd = choices[label_of.index(None)]
+    odd = [choice for choice, label in zip(choices, label_of, strict=True) if label is None]
+    for choice in odd if rules.labels is None else []:
+        with bad.row(choice.where):
+            raise PivotalError(
+                f"Every row has one of two labels, here {' and '.join(labels)}, but this one has '{choice.label}'. "
+                f"Correct it.{SKIP}",
+                "label",
+            )
+    if odd and rules.labels is not None:
         notes.append(
-            f"Left out {len(choices) - len(kept):,} of {len(choices):,} pairs whose two words are not one {labels[0]} "
-            f"and one {labels[1]}, such as “{odd.good}” and “{odd.bad}” ({odd.where})."
+            f"Left out {len(odd):,} of {len(choices):,} pairs whose two words are not one {labels[0]} and one "
+            f"{labels[1]}, such as “{odd[0].good}” and “{odd[0].bad}” ({odd[0].where})."
         )
     twins = _twins(kept) if labels != ONE_WAY and not any(choice.other for choice, _ in kept) else {}
     pairs: list[MinimalPair] = []
@@ -124,13 +145,18 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
 
 def _labels(choices: Sequence[Choice], rules: Rules) -> tuple[tuple[str, str], list[int | None], list[str]]:
     """The two labels, which one the good word of each row has, and a note about where they come from."""
-    stated = list(dict.fromkeys(choice.label for choice in choices if choice.label))
+    every = [choice.label for choice in choices if choice.label]
+    stated = sorted((label for label, _ in Counter(every).most_common(2)), key=every.index)
     if len(stated) == 2:
-        return (stated[0], stated[1]), [stated.index(c.label) if c.label else None for c in choices], []
+        return (
+            (stated[0], stated[1]),
+            [stated.index(c.label) if c.label in stated else None for c in choices],
+            [],
+        )
     if stated:
         raise PivotalError(
-            f"A file states two labels, but {choices[0].where.partition(',')[0]} states {len(stated)}: "
-            f"{', '.join(stated[:5])}. Use a column with two values, or none."
+            f"A file states two labels, but {choices[0].where.partition(',')[0]} states only {stated[0]}. Use a column "
+            "with two values, or none."
         )
     if rules.labels is not None:
         return rules.labels, [rules.label_of(choice) for choice in choices], []
@@ -226,14 +252,12 @@ def _pair(
             f"After the other prefix the bad word is right, so it must differ from the prefix, but both are “{other}”. "
             f"Correct one, or leave the other prefix out.{SKIP}"
         )
-    words, forms = [choice.good, choice.bad], ["", ""]
-    if other and len(other.split()) == len(choice.prefix.split()):
-        forms = [choice.prefix, other]
-    first, second = forms if label == 0 else forms[::-1]
-    asked = words if label == 0 else words[::-1]
-    return MinimalPair.parse(
-        choice.prefix, cue, asked, labels[label], choice.group, counterfactuals=(first, second)
-    )
+    words = (choice.good, choice.bad)
+    forms = (choice.prefix, other) if other and len(other.split()) == len(choice.prefix.split()) else ("", "")
+    if label == 1:
+        words, forms = words[::-1], forms[::-1]
+    place = find_cue(choice.prefix, cue)
+    return MinimalPair(choice.prefix, place, words, labels[label], choice.group, counterfactuals=forms)
 
 
 def _cue_note(how: str, pairs: Sequence[MinimalPair]) -> str:

@@ -17,10 +17,9 @@ import msgspec
 
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import BadRows, name_of
 from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble, between_continuations
-from pivotal.questions.readers.rows import json_file
+from pivotal.questions.rows import BadRows, json_file, name_of
 
 _REGION = r"\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)"
 _COMPARED = re.compile(rf"{_REGION}\s*([<>])\s*{_REGION}")
@@ -59,7 +58,7 @@ class SyntaxGym(Reader):
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        suite = json_file(path, _Suite, "a test suite is a JSON object with items and predictions")
+        suite = json_file(path, _Suite, "A test suite is a JSON object with items and predictions.")
         compared = list(dict.fromkeys(_compared(suite)))
         if not compared:
             raise PivotalError(

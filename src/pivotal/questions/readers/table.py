@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +11,10 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import read_text
 from pivotal.questions.minimal_pair import joined
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import SKIP, BadRows, index_or_word, name_of
+from pivotal.questions.pairs_file import index_or_word
 from pivotal.questions.readers.base import Reader
-from pivotal.questions.readers.choices import Choice, assemble, between_sentences
-from pivotal.questions.readers.rows import SUFFIXES, Row, rows_of
+from pivotal.questions.readers.choices import Choice, assemble, between_sentences, choices_in
+from pivotal.questions.rows import SKIP, BadRows, name_of, rows_of
 
 _ROLES: dict[str, tuple[str, ...]] = {
     "prefix": ("prefix", "context", "prompt", "clean_prefix", "clean", "one_prefix_prefix", "query"),
@@ -29,7 +28,6 @@ _ROLES: dict[str, tuple[str, ...]] = {
     "group": ("group", "construction", "template", "condition", "uid", "category"),
 }  # fmt: skip
 """What a column may hold, and usual names of such columns, which need no map."""
-_NO_DATA = frozenset({"dataset_info.json", "state.json", "dataset_dict.json", "dataset_infos.json"})
 
 
 @dataclass(frozen=True)
@@ -38,45 +36,20 @@ class TableReader(Reader):
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = (
-        "reads tables: table:FILE (.csv, .tsv, .json, .jsonl, .parquet) or a folder of a Hugging Face dataset, "
-        "with --columns good=NAME,bad=NAME"
+        "reads tables: table:FILE (.csv, .tsv, .json, .jsonl, .parquet) with --columns good=NAME,bad=NAME"
     )
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        name = path.resolve().name if path.is_dir() else name_of(path)
-        rows = list(_rows(path, bad))
-        if not rows:
-            raise PivotalError(f"{path}: a table must have at least one row, but it has none.{bad.first()}")
+        rows = list(rows_of(path, bad))
         with BadRows(skip=False).row(str(path)):
             columns = columns_of(
                 self.reading.columns, list(dict.fromkeys(key for _, row in rows for key in row))
             )
-        choices = []
-        for where, row in rows:
-            with bad.row(where):
-                choices.append(_choice(where, row, columns))
-        made = assemble(name, _with_label(choices, columns, bad), bad)
+        choices = choices_in(rows, bad, lambda where, row: [_choice(where, row, columns)])
+        made = assemble(name_of(path), choices, bad)
         note = "Columns: " + ", ".join(f"{role}={column}" for role, column in columns.items()) + "."
         return replace(made, notes=(note, *made.notes))
-
-
-def _rows(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
-    for file in _files(path) if path.is_dir() else [path]:
-        yield from rows_of(file, bad)
-
-
-def _files(folder: Path) -> list[Path]:
-    """The tables of a folder, by name. Folders inside it are its configurations and splits."""
-    return [
-        path
-        for depth in ("*", "*/*", "*/*/*")
-        for path in sorted(folder.glob(depth))
-        if path.is_file()
-        and path.suffix.lower() in SUFFIXES
-        and path.name not in _NO_DATA
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
 
 
 def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
@@ -127,24 +100,6 @@ def _text(column: str, value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-def _with_label(choices: Sequence[Choice], columns: Mapping[str, str], bad: BadRows) -> list[Choice]:
-    """The rows with one of the two labels of the table. `bad` takes rows without a label, or with a third one."""
-    labels = [label for label, _ in Counter(c.label for c in choices if c.label).most_common(2)]
-    if not labels:
-        return list(choices)
-    kept = []
-    for choice in choices:
-        with bad.row(choice.where):
-            if choice.label not in labels:
-                raise PivotalError(
-                    f"Every row has one of two labels, here {' and '.join(labels)}, but this one has "
-                    f"'{choice.label}'. Correct it.{SKIP}",
-                    columns["label"],
-                )
-            kept.append(choice)
-    return kept
-
-
 # -- plain sentences --------------------------------------------------------------------------------------------------
 
 
@@ -157,12 +112,9 @@ class Sentences(Reader):
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        choices = []
-        for number, line in enumerate(read_text(path).split("\n"), start=1):
-            if line.strip():
-                where = f"{path}, line {number}"
-                with bad.row(where):
-                    choices.append(Choice(where, *_between(line)))
+        lines = enumerate(read_text(path).split("\n"), start=1)
+        rows = ((f"{path}, line {number}", line) for number, line in lines if line.strip())
+        choices = choices_in(rows, bad, lambda where, line: [Choice(where, *_between(line))])
         return assemble(name_of(path), choices, bad)
 
 
@@ -199,11 +151,7 @@ class Circuits(Reader):
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        choices = []
-        for where, row in rows_of(path, bad):
-            with bad.row(where):
-                choices += _choices(where, row)
-        return assemble(name_of(path), choices, bad)
+        return assemble(name_of(path), choices_in(rows_of(path, bad), bad, _choices), bad)
 
 
 def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:

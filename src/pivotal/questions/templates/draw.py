@@ -229,7 +229,7 @@ def _pair(template: Template, labels: Labels, draw: Draw) -> MinimalPair:
     )
 
 
-def _cue(template: Template, draw: Draw, labels: Labels, own: int, prefix: str) -> int:
+def _cue(template: Template, draw: Draw, labels: Labels, own: int, prefix: str) -> int | None:
     if isinstance(template.cue, int):
         return template.cue
     if template.cue_slot is not None:
