@@ -26,7 +26,7 @@ INPUTS: Units = (("mlp.0", 3), ("mlp.0", 7), ("attn.1", 2), ("head.2", 1), ("mlp
 """Units that enter a projection."""
 ALL = (("mlp.0", 3), ("resid.0", 9), ("attn.1", 0), ("resid.2", 4))
 """Units of which some are outputs of whole blocks."""
-LINEAR = (("mlp.0@pca", 3), ("mlp.0@pca", 0), ("mlp.1", 7), ("attn.2@whitened", 4))
+LINEAR = (("mlp.0@pca", 3), ("mlp.0@pca", 0), ("mlp.1", 7), ("attn.2@scaled", 4))
 """Units in linear bases, and one in the model's own. They enter projections."""
 FEATURES = (
     *(("mlp.0@sae", 3), ("mlp.0@sae", 30), ("mlp.1", 7), ("resid.0@pca", 2)),
@@ -72,7 +72,7 @@ def basis(lm: TransformersLM, name: str) -> Basis:
     site, _, kind = name.partition("@")
     width = next(one.coordinates for one in lm.sites if one.name == site)
     draw = torch.Generator().manual_seed(len(name))
-    if kind in ("pca", "whitened"):
+    if kind in ("pca", "scaled"):
         turned = torch.linalg.qr(torch.randn(width, width, generator=draw))[0]
         made = Basis.rotation(kind, turned, torch.randn(width, generator=draw) / 5)
         return made if kind == "pca" else replace(made, encoder=made.encoder / 2, decoder=2 * made.decoder)

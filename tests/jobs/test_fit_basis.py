@@ -25,19 +25,18 @@ def corpus(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["pca", "whitened"])
-def test_a_fitted_basis_is_searched_by_its_folder(kind, model, corpus: Path, tmp_path: Path) -> None:
-    out = tmp_path / kind
-    made = fit_basis(model, "hidden", kind=kind, corpus=corpus, out=out)
+def test_a_fitted_basis_is_searched_by_its_folder(model, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pca"
+    made = fit_basis(model, "hidden", corpus=corpus, out=out)
     assert made.coordinates == 24 and made.site == "hidden.0"
-    problem = Problem(model, PlantedAgreement().pairs()[:20], sites=f"hidden.0@{kind}:{out}")
+    problem = Problem(model, PlantedAgreement().pairs()[:20], sites=f"hidden.0@pca:{out}")
     assert len(problem.space) == made.coordinates
     states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500)
-    z = problem.model.bases[f"hidden.0@{kind}"].encode(states)
-    assert kind == "pca" or z.std(0).max() < 3
+    z = problem.model.bases["hidden.0@pca"].encode(states)
+    assert (z.var(0).diff() < 1e-4).all(), "by falling variance"
     with pytest.raises(PivotalError, match="or replace a basis with --overwrite"):
-        fit_basis(model, "hidden.0", kind=kind, corpus=corpus, out=out)
-    fit_basis(model, "hidden.0", kind="pca", corpus=corpus, out=out, overwrite=True)
+        fit_basis(model, "hidden.0", corpus=corpus, out=out)
+    fit_basis(model, "hidden.0", corpus=corpus, out=out, overwrite=True)
 
 
 def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> None:
@@ -49,7 +48,3 @@ def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> N
     (tmp_path / "b" / "mine.txt").write_text("keep")
     with pytest.raises(PivotalError, match=r"holds .*mine\.txt"):
         fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "b", overwrite=True)
-    fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "c")
-    pairs = PlantedAgreement().pairs()[:20]
-    with pytest.raises(PivotalError, match="of the kind pca, not whitened"):
-        Problem(model, pairs, sites=f"hidden.0@whitened:{tmp_path / 'c'}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pivotal.cli import complete, shared_options, terminal
 from pivotal.cli.shared_options import argument
@@ -14,8 +14,6 @@ from pivotal.options import check_least
 class BasisOptions:
     help_panel: ClassVar[str] = "Text"
 
-    kind: Literal["pca", "whitened"] = "pca"
-    """Principal components, or the same in units of their standard deviations."""
     sentences: str | None = None
     """A text file with one sentence per line. Default: the bundled text, about 1,300 words."""
     tokens: int = 200_000
@@ -23,7 +21,7 @@ class BasisOptions:
     device: str | None = None
     """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     out: str | None = None
-    """The folder to write. Default: bases/MODEL-SITE-KIND."""
+    """The folder to write. Default: bases/MODEL-SITE."""
     overwrite: bool = False
     """Replace the content of the folder."""
 
@@ -45,7 +43,7 @@ def fit_basis(
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Fit a basis of a site to text, so that a search can use its coordinates as units.
+    """Fit the principal components of a site to text, so that a search can use them as units.
 
     The sites of a search then name the folder: `--sites resid.12@pca:FOLDER`.
     """
@@ -63,9 +61,8 @@ def fit_basis(
         made = fit(
             lm,
             site,
-            kind=options.kind,
             corpus=options.sentences,
-            out=Path(options.out or f"bases/{slug(lm.name, one_site(lm, site).name, options.kind)}"),
+            out=Path(options.out or f"bases/{slug(lm.name, one_site(lm, site).name)}"),
             tokens=options.tokens,
             overwrite=options.overwrite,
             progress=lambda done, total: watching.progress(Progress("reading", done, total)),
@@ -74,4 +71,4 @@ def fit_basis(
         terminal.as_json({**vars(made), "folder": str(made.folder)})
         return
     terminal.line(f"{made.coordinates:,} coordinates of {made.site}, fitted to {made.states:,} states.")
-    terminal.line(f"Written to {made.folder}; search it with --sites {made.site}@{made.kind}:{made.folder}")
+    terminal.line(f"Written to {made.folder}; search it with --sites {made.site}@pca:{made.folder}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
-from pivotal.models.bases.basis import pca, whitened
+from pivotal.models.bases.basis import pca
 from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import states_to_edit
@@ -21,7 +20,6 @@ from pivotal.problem.text import BUNDLED, mostly_unknown, sentences_of, tokens_o
 from pivotal.records.basis import BasisRecord
 from pivotal.units import Site, UnitSpace
 
-Kind = Literal["pca", "whitened"]
 _TOGETHER = 64
 """Sentences that are read at once."""
 
@@ -32,7 +30,6 @@ class FittedBasis:
 
     folder: Path
     site: str
-    kind: Kind
     states: int
     coordinates: int
 
@@ -41,22 +38,21 @@ def fit_basis(
     model: LanguageModel,
     site: str,
     *,
-    kind: Kind = "pca",
     corpus: str | Path | None = None,
     out: str | Path,
     tokens: int = 200_000,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> FittedBasis:
-    """Fit a basis of a site to a text, one sentence per line, and write it to a folder.
+    """Fit principal components of a site to a text, one sentence per line, and write them to a folder.
 
     At most `tokens` tokens are read. By default the text is the bundled one, which is short. The folder is then named
-    as `SITE@KIND:FOLDER` among the sites of a search. `progress` is told how many sentences are read, of how many.
+    as `SITE@pca:FOLDER` among the sites of a search. `progress` is told how many sentences are read, of how many.
     """
     folder, fitted = Path(out), one_site(model, site)
     _check_folder(folder, overwrite)
     states = text_states(model, fitted, sentences_of(corpus), tokens, progress)
-    basis = pca(states) if kind == "pca" else whitened(states)
+    basis = pca(states)
     record = BasisRecord(
         model=model.name,
         model_fingerprint=model.fingerprint(),
@@ -66,7 +62,7 @@ def fit_basis(
         basis=basis.card(),
     )
     write_folder(folder, basis, record)
-    return FittedBasis(folder, fitted.name, kind, len(states), basis.coordinates)
+    return FittedBasis(folder, fitted.name, len(states), basis.coordinates)
 
 
 def one_site(model: LanguageModel, pattern: str) -> Site:

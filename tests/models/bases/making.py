@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from pivotal.models.bases import Basis
-from pivotal.models.bases.basis import pca, whitened
+from pivotal.models.bases.basis import pca
 from pivotal.records.basis import Activation
 
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "jumprelu", "topk")
@@ -34,7 +34,6 @@ def every_kind(width: int) -> dict[str, Basis]:
     """One basis of each form, by name."""
     return {
         "pca": pca(states(width)),
-        "whitened": whitened(states(width)),
         "rotation": Basis.rotation("rotation", torch.linalg.qr(states(width, width)).Q.T[: width // 2]),
         **{activation: autoencoder(width, activation) for activation in ACTIVATIONS},
     }

@@ -30,18 +30,14 @@ def write_folder(folder: Path, basis: Basis, record: BasisRecord) -> None:
     serial.write(folder / BASIS, record)
 
 
-def read_folder(path: str, site: str, kind: str) -> Basis:
-    """The basis in a folder of `pivotal fit-basis`. Raises PivotalError if it is of another site or kind."""
+def read_folder(path: str, site: str) -> Basis:
+    """The basis in a folder of `pivotal fit-basis`. Raises PivotalError if it is of another site."""
     folder = Path(path)
     missing = (
-        f"@{kind}:FOLDER names a folder that `pivotal fit-basis` wrote, but there is no {folder / BASIS}. "
+        f"@pca:FOLDER names a folder that `pivotal fit-basis` wrote, but there is no {folder / BASIS}. "
         f"Leave the folder out to fit the basis to the training pairs."
     )
     record = serial.read(folder / BASIS, BasisRecord, missing=missing)
-    if record.basis.kind != kind:
-        raise PivotalError(
-            f"{folder} holds a basis of the kind {record.basis.kind}, not {kind}. Write @{record.basis.kind}:{path}."
-        )
     if record.site != site:
         raise PivotalError(
             f"A basis belongs to the site that it was fitted to, {record.site}, but {path} was named for {site}. "

@@ -1,4 +1,4 @@
-"""`@pca`, `@whitened` and `@probe`: bases fitted to the states of training pairs at the edited steps."""
+"""`@pca` and `@probe`: bases fitted to the states of training pairs at the edited steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
-from pivotal.models.bases.basis import completed, pca, whitened
+from pivotal.models.bases.basis import completed, pca
 from pivotal.models.bases.files import read_folder
 from pivotal.problem.activations import states_to_edit
 from pivotal.problem.bases import BasisKind
@@ -42,20 +42,10 @@ class PCA(BasisKind):
     )
 
     def read(self, wanted: InBasis) -> Basis | None:
-        return read_folder(wanted.argument, wanted.site.name, self.name) if wanted.argument else None
+        return read_folder(wanted.argument, wanted.site.name) if wanted.argument else None
 
     def fit(self, wanted: InBasis, problem: Problem) -> Basis:
         return pca(torch.cat(training_states(problem)))
-
-
-class Whitened(PCA):
-    """Principal components in units of their standard deviations."""
-
-    name: ClassVar[str] = "whitened"
-    summary: ClassVar[str] = "like pca, with every coordinate in units of its own standard deviation"
-
-    def fit(self, wanted: InBasis, problem: Problem) -> Basis:
-        return whitened(torch.cat(training_states(problem)))
 
 
 class Probe(BasisKind):
