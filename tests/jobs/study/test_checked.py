@@ -87,7 +87,7 @@ def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:
     given = ["atlas", str(path), "--check", "--out", str(tmp_path / "study"), "-q"]
     said = CliRunner().invoke(app, given)
     assert said.exit_code == 0, said.output
-    assert "What the models know" in said.output and "To be searched: 1 cell" in said.output
+    assert "not searched" in said.output and "To be searched: 1 cell" in said.output
     told = json.loads(CliRunner().invoke(app, [*given, "--json"]).stdout)
     assert [row["status"] for row in told["rows"]] == [KNOWN, UNKNOWN]
     site = tmp_path / "study" / "site"
