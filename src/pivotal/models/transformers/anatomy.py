@@ -245,10 +245,9 @@ class Head:
     @torch.no_grad()
     def of(anatomy: Anatomy, config: Any) -> Head:
         """Determine scale and cap from the probe's logits, because models apply them in different ways."""
-        weight, bias = anatomy.head.weight, getattr(anatomy.head, "bias", None)
-        assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
+        weight, bias = _parameters(anatomy.head, anatomy.states.device)
         logits = anatomy.logits.to(weight.device, torch.float32)
-        plain = Head(weight.detach(), None if bias is None else bias.detach())
+        plain = Head(weight, bias)
         raw = plain(anatomy.states.to(weight.device))
         largest = float(logits.abs().max().clamp(min=1.0))
         tolerance = _TOLERANCE if anatomy.states.dtype.itemsize >= 4 else 0.05
@@ -289,6 +288,17 @@ class Head:
         if self.scale != 1.0:
             logits = logits * self.scale
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
+
+
+def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    weight, bias = head.weight, getattr(head, "bias", None)
+    assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
+    if weight.is_meta:  # spread over devices by accelerate, which loads the weights on use
+        from accelerate.utils import align_module_device
+
+        with align_module_device(head, device):
+            return _parameters(head, device)
+    return weight.detach(), None if bias is None else bias.detach()
 
 
 def _caps(config: Any) -> list[float]:

@@ -65,7 +65,7 @@ class TransformersLM(ChunkedLM):
         self.network = model.eval().requires_grad_(False)
         _check_finite(name, model)
         embedding = model.get_input_embeddings().weight
-        self.device, self.dtype = embedding.device, embedding.dtype
+        self.device, self.dtype = _first_device(model), embedding.dtype
         size = int(embedding.shape[0])
         self.vocabulary = Tokens(tokenizer, size, priming)
         if priming is not None and self.vocabulary.priming == Tokens(tokenizer, size, None).priming:
@@ -120,7 +120,7 @@ class TransformersLM(ChunkedLM):
                 column[unit.index] = 1.0
             else:
                 weight = tap.module.weight
-                if not self._writes_straight or not isinstance(weight, Tensor):
+                if not self._writes_straight or not isinstance(weight, Tensor) or weight.is_meta:
                     return None
                 linear = isinstance(tap.module, nn.Linear)  # GPT-2's Conv1D stores the transpose
                 column = weight[:, unit.index] if linear else weight[unit.index]
@@ -209,11 +209,20 @@ class TransformersLM(ChunkedLM):
 def _check_finite(name: str, model: Any) -> None:
     """Raise PivotalError if a weight is NaN or infinite, since everything computed from it would be, too."""
     for key, weight in model.named_parameters():
-        if weight.is_floating_point() and not bool(weight.isfinite().all()):
+        if weight.device.type != "meta" and weight.is_floating_point() and not bool(weight.isfinite().all()):
             raise PivotalError(
                 f"Weights must be finite numbers, but {key} of {name} has some that are not. Download it again, or "
                 "load it in a wider number format (--dtype)."
             )
+
+
+def _first_device(model: Any) -> torch.device:
+    """The device of the embedding. For a model that is spread over several devices, the first device that computes."""
+    device: torch.device = model.get_input_embeddings().weight.device
+    if device.type != "meta":
+        return device
+    places = [torch.device(d) for d in model.hf_device_map.values() if d not in ("disk", "meta")]
+    return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
 
 
 def _window(config: Any) -> int:

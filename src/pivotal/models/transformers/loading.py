@@ -41,7 +41,10 @@ def load(
 
     from pivotal.models.transformers.lm import TransformersLM
 
-    model = _network(name, folder, dtype or torch.float32).to(device)
+    number = dtype or torch.float32
+    spread = _too_large(weights_of(folder), device, number)
+    model = _network(name, folder, number, spread=spread)
+    model = model if spread else model.to(device)
     with loading_errors(name, f"The tokenizer of {name} cannot be read from {folder}"), quietly():
         tokenizer = AutoTokenizer.from_pretrained(folder, **NO_CODE)
     with loading_errors(name, f"{name} can be loaded but not run"):
@@ -58,8 +61,16 @@ def weights_of(folder: Path) -> list[Path]:
     )
 
 
-def _network(name: str, folder: Path, dtype: torch.dtype) -> Any:
-    """The Transformers model, complete or not at all."""
+def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the weights would fill the device. Such a model is spread over all devices."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return sum(path.stat().st_size for path in weights) * max(1.0, dtype.itemsize / 2) > 0.8 * free
+
+
+def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool) -> Any:
+    """The Transformers model, complete or not at all. `spread` divides it between the devices."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     with loading_errors(name, f"{name} cannot be loaded as a causal language model"), quietly():
@@ -74,6 +85,7 @@ def _network(name: str, folder: Path, dtype: torch.dtype) -> Any:
             config=config,
             output_loading_info=True,
             dtype=dtype,
+            **({"device_map": "auto"} if spread else {}),
             **NO_CODE,
         )
     model, report = loaded
