@@ -14,7 +14,7 @@ from pivotal.records.summary import Control, Summary
 from pivotal.report.next_steps import next_steps
 
 NONE = Share(0.0, 0.0, 0.2, 12)
-CERTIFY = "`pivotal certify` tests whether each unit is needed and whether others would do as well."
+CERTIFY = "`pivotal certify` tests whether each unit is needed and whether other units would suffice."
 
 
 def steps(found: Summary) -> list[str]:

@@ -74,4 +74,4 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
         yield "Bound the side effects: --keep text, --keep with a question that must not change, or --max-kl."
     if summary.evidence is None or summary.evidence.level != "full":
         yield "Make the missing checks: repeat the command with --evidence full."
-    yield "`pivotal certify` tests whether each unit is needed and whether others would do as well."
+    yield "`pivotal certify` tests whether each unit is needed and whether other units would suffice."

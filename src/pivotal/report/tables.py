@@ -192,7 +192,7 @@ def clean_sentence(result: Summary) -> str:
         return ""
     asked, labelled = result.pairs.test, result.labelled
     named = labelled is not None and labelled != asked
-    which = f"{counted(labelled or 0, 'held-out pair')} that state one" if named else "held-out pairs"
+    which = f"{counted(labelled or 0, 'labelled held-out pair')}" if named else "held-out pairs"
     return (
         f"The untouched model prefers the expected word in {percent(result.clean_accuracy)} of the {which}."
     )

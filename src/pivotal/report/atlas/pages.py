@@ -92,8 +92,7 @@ def model_page(atlas: Atlas, model: str) -> str:
     return _page(
         "model.html",
         model,
-        f"The phenomena that were asked of it ({len({entry.phenomenon for entry in entries})}), and the units that "
-        "switch them.",
+        f"{len({entry.phenomenon for entry in entries})} phenomena, and the units that switch them.",
         crumbs=[_HOME],
         results=_results(entries, "phenomenon", lambda entry: entry.within if several else entry.phenomenon),
         units=[_shared_unit(atlas, model, unit) for unit in atlas.units[model]],
@@ -156,20 +155,13 @@ def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> dict[str, Any]
     """What is shown of an entry: one sentence, or its verdict, units and files."""
     if said := _unsearched(entry):
         return {"column": entry.column, "said": said}
-    judged = entry.row.judged if entry.row else None
     shared = atlas.shared[entry.model]
     labels = list(dict.fromkeys(label for unit in entry.units for label in unit.values))
     rows = [(str(unit), *(number(unit.values.get(label)) for label in labels)) for unit in entry.units]
     return {
         "column": entry.column,
         "said": "",
-        "judgement": judged
-        and [
-            ("verdict", judged.verdict),
-            ("failed", ", ".join(judged.failed)),
-            ("not checked", ", ".join(judged.missing)),
-            ("random sets", "" if judged.p_value is None else f"p = {judged.p_value:.2g}"),
-        ],
+        "judged": entry.row.judged if entry.row else None,
         "units": table("", ("unit", *(f"set to, {label}" for label in labels)), rows),
         "links": {u: f"../{unit_address(entry.model, u)}" for u in map(str, entry.units) if u in shared},
         "files": [(name, f"../interventions/{entry.name}/{name}") for name in downloads.get(entry.name, ())],
