@@ -60,7 +60,6 @@ class TransformersLM(ChunkedLM):
         or nothing; "" adds nothing. `fingerprint` is a digest of the weights, if it is known.
         `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
-        self._priming = priming
         self.batch_nodes, self.lock = batch_nodes, lock_of(model)
         self.network = model.eval().requires_grad_(False)
         _check_finite(name, model)
