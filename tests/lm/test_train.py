@@ -215,7 +215,7 @@ def test_what_appears_in_the_meantime_is_not_overwritten(learn: Learn, tmp_path:
         (tmp_path / "model").mkdir()
         (tmp_path / "model" / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(PivotalError, match="exists already"):
+    with pytest.raises(PivotalError, match="must hold only trained models"):
         learn(watch=Saying(then=intrude))
     assert (tmp_path / "model" / "thesis.tex").is_file()
     (tmp_path / "model").rename(tmp_path / "thesis")

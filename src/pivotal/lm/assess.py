@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import numpy as np
 import torch
@@ -136,81 +134,66 @@ def perplexity_of(
     """Read the pieces of a text as one stream, with `<eos>` after each line and the state carried from one to the next.
 
     The stream is cut into columns that are read in parallel. Each starts from the zero state and the token before it.
-    The ids are in a temporary file, because a small compressed file may hold a very long text.
     """
-    with TemporaryFile() as file:
-        read = _write_ids(model, text, tokens, file)
-        unk = model.tokens_of(model.unk)[0]
-        sums, unknown = np.zeros(2), 0
-        for ids, nats in surprisals(model, file, read, columns, watch):
-            known = ids != unk
-            sums += nats.sum(), nats[known].sum()
-            unknown += len(ids) - int(known.sum())
-    if unknown == read:
+    ids, unk = _encoded(model, text, tokens), model.tokens_of(model.unk)[0]
+    sums, known = np.zeros(2), int((ids != unk).sum())
+    if not known:
         raise PivotalError(f"The text must contain words that {model.name} knows, but it has none.")
-    every, without_unk = np.exp(sums / (read, read - unknown)).tolist()
-    return Perplexity(name, read, every, without_unk, unknown / read)
+    for targets, nats in surprisals(model, ids, columns, watch):
+        sums += nats.sum(), nats[targets != unk].sum()
+    every, without_unk = np.exp(sums / (len(ids), known)).tolist()
+    return Perplexity(name, len(ids), every, without_unk, 1 - known / len(ids))
 
 
 def mean_surprisal(model: RecurrentLM, ids: np.ndarray) -> float:
     """The mean of -log p over a stream of ids, in nats."""
-    file = BytesIO(np.concatenate([model.tokens_of(EOS), ids]).astype(np.int32).tobytes())
-    return sum(float(nats.sum()) for _, nats in surprisals(model, file, len(ids))) / len(ids)
+    return sum(float(nats.sum()) for _, nats in surprisals(model, ids)) / len(ids)
 
 
 @torch.no_grad()
 def surprisals(
-    model: RecurrentLM,
-    file: BufferedIOBase,
-    tokens: int,
-    columns: int | None = None,
-    watch: Watch | None = None,
+    model: RecurrentLM, ids: np.ndarray, columns: int | None = None, watch: Watch | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The ids of all tokens of a stream with their -log p in nats, some at a time. The file has the ids as int32; the
-    first one is an `<eos>` before the stream."""
-    columns, watch = columns or columns_for(tokens), watch or Silent()
-    length = -(-tokens // columns)
-    places = np.arange(columns) * length
+    """The ids of all tokens of a stream, which is read after an `<eos>`, with their -log p in nats, some at a time."""
+    columns, watch = columns or columns_for(len(ids)), watch or Silent()
+    length = -(-len(ids) // columns)
+    stream = np.zeros(columns * length + 1, np.int64)
+    stream[0], stream[1 : len(ids) + 1] = model.tokens_of(EOS)[0], ids
+    inputs, targets = (part.reshape(columns, length).T for part in (stream[:-1], stream[1:]))
+    inside = len(ids) > np.arange(columns * length).reshape(columns, length).T
     states = None
     for start in range(0, length, _STEPS):
-        watch.progress(Progress(f"{model.name}: perplexity", start * columns, tokens))
-        steps = min(_STEPS, length - start)
-        ids = np.zeros((columns, steps + 1), np.int32)
-        for row, place in zip(ids, (places + start).tolist(), strict=True):
-            file.seek(row.itemsize * place)
-            read = np.frombuffer(file.read(row.nbytes), np.int32)
-            row[: len(read)] = read
-        rows = torch.from_numpy(ids.T.astype(np.int64)).to(model.device)
-        tops, states = model.read(rows[:-1], states)
-        parts = zip(tops.flatten(0, 1).split(_ROWS), rows[1:].flatten().split(_ROWS), strict=True)
+        watch.progress(Progress(f"{model.name}: perplexity", start * columns, len(ids)))
+        some = slice(start, start + _STEPS)
+        tops, states = model.read(torch.tensor(inputs[some], device=model.device), states)
+        aims = torch.tensor(targets[some], device=model.device).flatten()
+        parts = zip(tops.flatten(0, 1).split(_ROWS), aims.split(_ROWS), strict=True)
         nats = [
-            torch.nn.functional.cross_entropy(model.readout(some), aims, reduction="none")
-            for some, aims in parts
+            torch.nn.functional.cross_entropy(model.readout(rows), wanted, reduction="none")
+            for rows, wanted in parts
         ]
-        inside = (places + np.arange(start, start + steps)[:, None] < tokens).ravel()
-        yield ids[:, 1:].T.ravel()[inside], torch.cat(nats).cpu().double().numpy()[inside]
+        held = inside[some].ravel()
+        yield targets[some].ravel()[held], torch.cat(nats).cpu().double().numpy()[held]
 
 
-def _write_ids(model: RecurrentLM, text: Iterable[str], tokens: int | None, file: BufferedIOBase) -> int:
-    """Write an `<eos>` and the first `tokens` ids of the text, encoded as in training. Returns their number."""
+def _encoded(model: RecurrentLM, text: Iterable[str], tokens: int | None) -> np.ndarray:
+    """The first `tokens` ids of a text, encoded as in training."""
     words = {word: i for i, word in enumerate(model.words)}
     for needed in (model.unk, EOS):
         if needed not in words:
             raise PivotalError(
                 f"To read a text, a model needs the word {needed}, but {model.name} does not have it."
             )
-    file.write(np.array(model.tokens_of(EOS), np.int32).tobytes())
-    written = 0
+    parts, left = [np.zeros(0, np.int32)], np.inf if tokens is None else tokens
     for piece in text:
-        ids = ids_of(piece, words, model.unk)
-        ids = ids if tokens is None else ids[: tokens - written]
-        file.write(ids.tobytes())
-        written += len(ids)
-        if written == tokens:
+        parts.append(ids_of(piece, words, model.unk))
+        left -= len(parts[-1])
+        if left <= 0:
             break
-    if not written:
+    ids = np.concatenate(parts)[:tokens]
+    if not len(ids):
         raise PivotalError("The text must have at least one sentence, but it is empty.")
-    return written
+    return ids
 
 
 # -- agreement ------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def cross_entropy(
     if torch.is_grad_enabled():
         loss: Tensor = _CrossEntropy.apply(hidden, weight, bias, targets, words)
         return loss
-    return _Chunks(hidden, weight, bias, targets, words).loss()
+    return _losses(hidden, weight, bias, targets, words).mean()
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -44,9 +44,12 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, words: int
     ) -> Tensor:
-        loss, *gradients = _Chunks(hidden, weight, bias, targets, words).loss_and_gradients()
-        ctx.save_for_backward(*gradients)
-        return loss
+        width, exact = weight.shape[1], torch.promote_types(hidden.dtype, torch.float32)
+        of_hidden = torch.empty_like(hidden)
+        of_matrix = hidden.new_zeros(len(weight), width + _ALIGNED, dtype=exact)
+        losses = _losses(hidden, weight, bias, targets, words, (of_hidden, of_matrix))
+        ctx.save_for_backward(of_hidden, of_matrix[:, :width], of_matrix[:, width])
+        return losses.mean()
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -55,45 +58,40 @@ class _CrossEntropy(torch.autograd.Function):
         return hidden * factor, weight * factor, bias * factor, None, None
 
 
-class _Chunks:
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, words: int) -> None:
-        self.hidden, self.targets, self.words = hidden, targets, words
-        self.width = weight.shape[1]
-        self.exact = torch.promote_types(hidden.dtype, torch.float32)
-        self.matrix = hidden.new_zeros(len(weight), self.width + _ALIGNED)
-        self.matrix[:, : self.width] = weight
-        self.matrix[:, self.width] = bias
-        most = CHUNK_BYTES.get(hidden.device.type, CHUNK_BYTES["cpu"]) // (
-            len(weight) * hidden.element_size()
-        )
-        chunks = -(-len(hidden) // max(most, 1))
-        # Chunks of equal size, a multiple of the tile size of the matrix product.
-        self.rows = -(-len(hidden) // chunks // 128) * 128 if chunks > 1 and most >= 128 else max(most, 1)
+@torch.no_grad()
+def _losses(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    words: int,
+    gradients: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """The loss of every token. Writes the gradients of their sum with respect to the hidden states and to the matrix of
+    weights and bias."""
+    width = weight.shape[1]
+    matrix, inputs = _widened(weight, bias, hidden.dtype), _widened(hidden, 1, hidden.dtype)
+    most = CHUNK_BYTES.get(hidden.device.type, CHUNK_BYTES["cpu"]) // (len(weight) * hidden.element_size())
+    chunks = -(-len(hidden) // max(most, 1))
+    # Chunks of equal size, a multiple of the tile size of the matrix product.
+    rows = -(-len(hidden) // chunks // 128) * 128 if chunks > 1 and most >= 128 else max(most, 1)
+    losses = hidden.new_empty(len(hidden), dtype=torch.promote_types(hidden.dtype, torch.float32))
+    for start in range(0, len(hidden), rows):
+        part = slice(start, start + rows)
+        logits = inputs[part] @ matrix.t()
+        losses[part] = softmax_gradient_(logits, targets[part], words)
+        if gradients is not None:
+            torch.mm(logits, matrix[:, :width], out=gradients[0][part])
+            gradients[1].add_(logits.t() @ inputs[part])
+    return losses
 
-    def loss(self) -> Tensor:
-        return self._sum(gradients=None)
 
-    def loss_and_gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The mean loss, and the gradients of the summed loss with respect to hidden, weight and bias."""
-        of_hidden = torch.empty_like(self.hidden)
-        of_matrix = torch.zeros_like(self.matrix, dtype=self.exact)
-        loss = self._sum((of_hidden, of_matrix))
-        return loss, of_hidden, of_matrix[:, : self.width], of_matrix[:, self.width]
-
-    @torch.no_grad()
-    def _sum(self, gradients: tuple[Tensor, Tensor] | None) -> Tensor:
-        with_bias = self.hidden.new_zeros(len(self.hidden), self.matrix.shape[1])
-        with_bias[:, : self.width] = self.hidden
-        with_bias[:, self.width] = 1
-        losses = self.hidden.new_empty(len(self.hidden), dtype=self.exact)
-        for start in range(0, len(self.hidden), self.rows):
-            part = slice(start, start + self.rows)
-            logits = with_bias[part] @ self.matrix.t()
-            losses[part] = softmax_gradient_(logits, self.targets[part], self.words)
-            if gradients is not None:
-                torch.mm(logits, self.matrix[:, : self.width], out=gradients[0][part])
-                gradients[1].add_(logits.t() @ with_bias[part])
-        return losses.mean()
+def _widened(part: Tensor, column: Tensor | int, dtype: torch.dtype) -> Tensor:
+    """A matrix with `_ALIGNED` more columns, of which the first is given."""
+    rows, width = part.shape
+    made = part.new_zeros(rows, width + _ALIGNED, dtype=dtype)
+    made[:, :width], made[:, width] = part, column
+    return made
 
 
 def softmax_gradient_(

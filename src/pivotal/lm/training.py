@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, identity
+from pivotal.files import identity
 from pivotal.lm.assess import mean_surprisal
 from pivotal.lm.corpus import CorpusVocabulary, count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import SeedLearner, Stream
@@ -22,7 +22,7 @@ from pivotal.lm.model_folders import ModelFolders, snapshot_tokens
 from pivotal.lm.recipes import Settings
 from pivotal.lm.training_folder import TEXT, TrainingFolder
 from pivotal.models import device_named
-from pivotal.models.recurrent.folder import check_name
+from pivotal.models.recurrent.folder import check_name, is_empty
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.question import check_seed
 from pivotal.questions.words import EOS, UNK
@@ -102,17 +102,15 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
     """
     watch, device = watch or Silent(), device_named(job.device)
     job = dataclasses.replace(job, settings=resolved(job.settings, device))
-    out, plan = Path(job.out), job.plan()
-    workplace = TrainingFolder(out)
-    seeds = range(job.seed, job.seed + job.seeds)
-    folders = ModelFolders(out, seeds, plan, job.recipe, job.command, job.overwrite)
-    folders.check_free()
+    plan, workplace = job.plan(), TrainingFolder(Path(job.out))
+    workplace.check_free(plan, overwrite=job.overwrite)
     # If the training folder still exists, the training was killed before its end.
-    complete = all((path / "card.json").is_file() for path in folders.models)
-    if complete and not job.overwrite and not workplace.path.is_dir():
+    if not is_empty(workplace.out) and not job.overwrite and not workplace.path.is_dir():
         raise PivotalError(
-            f"This training is finished: see {out}. To train again, use --overwrite or another --out."
+            f"This training is finished: see {job.out}. To train again, use --overwrite or another --out."
         )
+    seeds = range(job.seed, job.seed + job.seeds)
+    folders = ModelFolders(workplace, seeds, plan, job.recipe, job.command)
     try:
         workplace.open(plan, overwrite=job.overwrite)
         text = workplace.load(TEXT)
@@ -130,12 +128,9 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
                 job.settings, words, learners, valid, workplace, folders, watch, 60 * job.checkpoint_minutes
             )
             course.run()
-        with disk(out):
-            folders.make_room()
         trained = [_written(learner, course, folders) for learner in learners]
-        with disk(out):
-            folders.remove_surplus()
-        workplace.remove()
+        workplace.check_free(plan, overwrite=job.overwrite)  # something may have appeared in the meantime
+        workplace.publish()
         return trained
     except KeyboardInterrupt as stop:
         workplace.remove_if_new()

@@ -1,11 +1,12 @@
-"""The folder `DIR.training` beside the future model folder: plan, encoded text, last checkpoint and a lock.
+"""The folder `DIR.training` beside the future model folder `DIR`: plan, encoded text, last checkpoint and a lock.
 
-The model folder itself appears once it is complete. A training that was killed resumes from here.
+Models and snapshots are here until the training is finished. A training that was killed resumes from here.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import LOCK, differences, disk, is_partial, locked, remove_partials, write_atomically
+from pivotal.models.recurrent.folder import holds_a_model, is_empty, is_only_a_model
 from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.records import serial
 
@@ -23,8 +25,10 @@ PLAN, CHECKPOINT, TEXT = "plan.json", "checkpoint.pt", "text.pt"
 
 class TrainingFolder:
     def __init__(self, out: Path) -> None:
+        self.out = out
         self.path = out.with_name(out.name + ".training")
-        self._out = out
+        self.models, self.snapshots = self.path / "models", self.path / "snapshots"
+        self._places = {self.models: out, self.snapshots: out.with_name(out.name + ".snapshots")}
         self._lock = ExitStack()
         self._made = False
 
@@ -36,7 +40,7 @@ class TrainingFolder:
         """
         wanted = serial.plain(plan)
         self._check_ours()
-        self._lock.enter_context(locked(self.path, f"model {self._out}"))
+        self._lock.enter_context(locked(self.path, f"model {self.out}"))
         with disk(self.path):
             remove_partials(self.path)
         if (self.path / PLAN).is_file():
@@ -64,6 +68,34 @@ class TrainingFolder:
                 "Choose another folder with --out."
             )
 
+    def check_free(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Raise PivotalError unless the places of the models and snapshots are free. Models that a training with the
+        same plan wrote may be replaced, and with `overwrite` all models."""
+        for place in list(self._places.values())[: 2 if plan["snapshots"] else 1]:
+            if is_empty(place):
+                continue
+            held = list(place.iterdir()) if place.is_dir() and not holds_a_model(place) else [place]
+            if others := [path for path in held if not is_only_a_model(path)]:
+                raise PivotalError(
+                    f"{place} must hold only trained models, but {others[0]} is not one, or holds other files. Choose "
+                    "another folder with --out."
+                )
+            if not overwrite and not all(_is_from(plan, path) for path in held):
+                raise PivotalError(
+                    f"Training writes a new folder, but {place} exists already and is not from this training. "
+                    "Choose another with --out, or replace trained models with --overwrite."
+                )
+
+    def publish(self) -> None:
+        """Move the finished models and snapshots to their places, and remove what else is here."""
+        with disk(self.out):
+            for made, place in self._places.items():
+                if made.is_dir():
+                    if place.exists():
+                        shutil.rmtree(place)
+                    os.rename(made, place)
+        self.remove()
+
     def close(self) -> None:
         """Release the lock, and remove the folder if nothing is left in it."""
         self._lock.close()
@@ -89,6 +121,8 @@ class TrainingFolder:
     def _clear(self) -> None:
         """Remove the files of a training. The plan is last, because it marks the folder as ours."""
         if (self.path / PLAN).is_file():
+            for folder in self._places:
+                shutil.rmtree(folder, ignore_errors=True)
             for name in (CHECKPOINT, TEXT, PLAN):
                 (self.path / name).unlink(missing_ok=True)
 
@@ -110,6 +144,14 @@ class TrainingFolder:
                 f"{path} must be a complete file of a training, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to start over."
             ) from None
+
+
+def _is_from(plan: Mapping[str, Any], folder: Path) -> bool:
+    """Whether a training with this plan wrote a model."""
+    if not (folder / "card.json").is_file():
+        return False
+    card = serial.read(folder / "card.json", dict)
+    return not differences(card.get("training", {}), serial.plain(plan))
 
 
 def _save_synced(path: Path, content: dict) -> None:
