@@ -105,9 +105,6 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     card = yaml.safe_load(text.split("---")[1])
     assert card["library_name"] == "pivotal" and card["license"] == "mit"
     assert (card["base_model"], card["base_model_relation"]) == ("org/tiny", "adapter")
-    (index,) = card["model-index"]
-    metrics = {one["type"]: one["value"] for result in index["results"] for one in result["metrics"]}
-    assert index["name"] == "units" and metrics == {"flip_accuracy": 0.97, "units": 2, "kl": 0.25}
     adapter = json.loads((out / "adapters" / "plural" / "adapter_config.json").read_text())
     assert adapter["base_model_name_or_path"] == "org/tiny"
     assert str(model.parent) not in "".join(
@@ -158,9 +155,6 @@ def test_what_pull_refuses(pivotal: Any, model: Path, saved: Path, tmp_path: Pat
     (theirs / "certificate.json").unlink()
     (theirs / "values.safetensors").unlink()
     pivotal("pull", theirs, *out).refused("values.safetensors")
-    with (theirs / "values.safetensors").open("wb") as file:
-        file.truncate(65 * 2**20)
-    pivotal("pull", theirs, *out).refused("at most 67,108,864 bytes")
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file.txt").write_text("mine")
@@ -193,19 +187,14 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         there = {path.name for path in (tmp_path / "interventions" / "me-units").iterdir()}
         assert there == {"card.json", "values.safetensors", "source.json"}
         assert f"at commit {second}" in run("pull", "me/units", "--revision", first, code=2)
-        assert "no repository me/other" in run("pull", "me/other", code=2)
-        huge = hub.commit({**evil, "values.safetensors": b"0" * (65 * 2**20)})
-        hub.asked.clear()
-        assert "at most 67,108,864 bytes" in run("pull", "me/units", "--out", "huge", code=2)
-        assert not any("/resolve/" in line for line in hub.asked)
-        del hub.commits[huge]
+        assert "Cannot take me/other, revision main" in run("pull", "me/other", code=2)
         hub.commit({**evil, "bases.safetensors": b"of other units"})
         single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
         assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
         assert not any(name.startswith(("adapters/", "bases")) for name in hub.commits[hub.newest])
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
-    assert told["commit"] == second and told["cached"]
+    assert told["commit"] == second
     last = json.loads(run("pull", "me/units", "--offline", "--out", "last", "--json"))
     assert last["commit"] == second and last["files"] == told["files"]  # the newest that was downloaded
     assert "Without a network" in run("pull", "me/other", "--offline", code=2)

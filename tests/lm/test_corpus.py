@@ -46,17 +46,6 @@ def test_every_format_gives_the_same_blocks_of_whole_lines(
     assert b"".join(found).decode() == text + "\n"
 
 
-@pytest.mark.parametrize("text", ["the cat " * 900, "the\tcat" + 5000 * " " + "sleeps the cat\n\nthe " * 9])
-def test_long_lines_are_read_in_blocks(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path / "a.txt", text)
-    whole = encode([path], WORDS).tolist()
-    monkeypatch.setattr(reading, "BLOCK", 100)
-    assert max(map(len, blocks(path))) < 250
-    assert encode([path], WORDS).tolist() == whole
-    with pytest.raises(PivotalError, match="has a word of more than 100 bytes"):
-        encode([written(path, 500 * "a")], WORDS)
-
-
 def test_frames_of_zstandard_follow_each_other(tmp_path: Path, sentences: list[str]) -> None:
     """As `pzstd` and `cat a.zst b.zst` write them."""
     path, text = tmp_path / "a.zst", "\n".join(sentences)

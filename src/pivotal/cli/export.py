@@ -199,12 +199,10 @@ def pull(
     folder = Path(options.out or f"interventions/{name}")
     hub.keep(pulled, folder, overwrite=options.overwrite)
     if json:
-        told = {"folder": str(folder), "fingerprint_checked": checked, "cached": pulled.cached}
+        told = {"folder": str(folder), "fingerprint_checked": checked}
         terminal.as_json({**told, **serial.plain(pulled.source)})
         return
     terminal.line(repr(intervention))
-    if pulled.cached and not options.offline:
-        terminal.note("The Hugging Face hub does not answer. These are files of an earlier download.")
     if not checked:
         terminal.note(
             f"The model was not checked: it must have the fingerprint {intervention.model_fingerprint}. Verbs that "

@@ -10,7 +10,7 @@ from typing import Any
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.exports.base import Portable, check_folder
-from pivotal.exports.templates import about, inline, render
+from pivotal.exports.templates import about, render
 from pivotal.exports.weights import PeftTarget
 from pivotal.files import disk, identity, write_text
 from pivotal.models.base import LanguageModel
@@ -23,8 +23,6 @@ CERTIFICATE = "certificate.json"
 OPTIONAL = (BASES, CERTIFICATE)
 FILES = (CARD, VALUES, *OPTIONAL)
 """The files that are pulled."""
-_MOST = {CARD: 64 * 2**20, VALUES: 64 * 2**20, CERTIFICATE: 64 * 2**20, BASES: 2 * 2**30}
-"""The most bytes of a pulled file. A basis may be a sparse autoencoder."""
 _PATIENCE = 20.0
 """The seconds to wait for an answer of the hub."""
 _REPOSITORY = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
@@ -116,28 +114,12 @@ def write_shared(shared: Shared, folder: Path) -> list[str]:
 
 def _metadata(shared: Shared) -> str:
     """The YAML of the card. huggingface_hub writes it, so that the hub can read it."""
-    hub = library()
-    i = shared.intervention
-    dataset = {"dataset_type": inline(i.phenomenon), "dataset_name": inline(i.phenomenon)}
-    metrics = [
-        ("flip_accuracy", "Flipped preferences", i.scores.get("flip_accuracy")),
-        ("units", "Units", len(i)),
-        ("kl", "KL from the untouched model", i.scores.get("kl")),
-    ]
-    results = [
-        hub.EvalResult(
-            task_type="text-generation", metric_type=kind, metric_name=name, metric_value=value, **dataset
-        )
-        for kind, name, value in metrics
-        if isinstance(value, int | float)
-    ]
     based = {"base_model": shared.base_model, "base_model_relation": "adapter"} if shared.base_model else {}
-    data = hub.ModelCardData(
+    data = library().ModelCardData(
         library_name="pivotal",
         license=shared.license,
         tags=["pivotal", "interpretability", "intervention", "sparse-intervention"],
         model_name=shared.repository.rpartition("/")[2],
-        eval_results=results,
         **based,
     )
     return str(data.to_yaml())
@@ -173,24 +155,21 @@ class Pulled:
     intervention: Intervention
     folder: Path
     source: SourceRecord
-    cached: bool = False
-    """Whether the hub did not answer or was not asked, so that the files are those of an earlier download."""
 
 
 def pull(spec: str, revision: str | None = None, *, offline: bool = False) -> Pulled:
     """Download an intervention, of one commit, and check its files. `spec` is ORG/NAME, or a folder of `push`.
 
-    Without a network, the files come from the cache of huggingface_hub.
+    If the hub does not answer, or with `offline`, the files are those of an earlier download.
     """
     if Path(spec).is_dir():
         if revision is not None:
             raise PivotalError(f"--revision is for a repository, but {spec} is a folder. Leave it out.")
         return _checked(Path(spec), spec, None)
     check_name(spec)
-    cached = offline or not _check_sizes(spec, revision)
     try:
         folder = library().snapshot_download(
-            spec, revision=revision, allow_patterns=list(FILES), local_files_only=cached
+            spec, revision=revision, allow_patterns=list(FILES), local_files_only=offline
         )
     except Exception as error:
         raise PivotalError(
@@ -198,47 +177,18 @@ def pull(spec: str, revision: str | None = None, *, offline: bool = False) -> Pu
             f"({in_short(error)}). Check the name and the network. Without a network, only what was pulled before can "
             "be pulled."
         ) from None
-    return _checked(Path(folder), spec, Path(folder).name, cached)
+    return _checked(Path(folder), spec, Path(folder).name)
 
 
-def _checked(folder: Path, repository: str, commit: str | None, cached: bool = False) -> Pulled:
-    digests = {}
-    for path in (folder / name for name in FILES):
-        if path.is_file():
-            _check_size(repository, path.name, path.stat().st_size)
-            digests[path.name] = identity(path)["sha256"]
+def _checked(folder: Path, repository: str, commit: str | None) -> Pulled:
+    digests = {name: identity(folder / name)["sha256"] for name in FILES if (folder / name).is_file()}
     intervention = Intervention.load(folder)
     if CERTIFICATE in digests:
         certificate = serial.read(folder / CERTIFICATE, Certificate)
         if certificate.intervention != intervention.fingerprint():
             del digests[CERTIFICATE]
     source = SourceRecord(repository=repository, commit=commit, files=digests)
-    return Pulled(intervention, folder, source, cached)
-
-
-def _check_sizes(repository: str, revision: str | None) -> bool:
-    """Refuse files that are too large before they are downloaded. Returns whether the hub answers."""
-    hub = library()
-    try:
-        info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=_PATIENCE)
-    except hub.errors.HfHubHTTPError as error:  # the hub has answered
-        raise PivotalError(
-            f"The Hugging Face hub has no repository {repository} that you may read, or no revision "
-            f"{revision or 'main'} of it ({in_short(error)})."
-        ) from None
-    except Exception:  # no network
-        return False
-    for file in info.siblings or ():
-        _check_size(repository, file.rfilename, file.size or 0)
-    return True
-
-
-def _check_size(repository: str, name: str, size: int) -> None:
-    if name in FILES and size > _MOST[name]:
-        raise PivotalError(
-            f"{name} of an intervention has at most {_MOST[name]:,} bytes, but that of {repository} has {size:,}. It "
-            "is not an intervention of pivotal."
-        )
+    return Pulled(intervention, folder, source)
 
 
 def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:

@@ -41,8 +41,6 @@ log-probabilities: on their 410 sentences, and on 4,000 nounpp sentences of Lakr
 
 _NATURAL = {"gulordava"}
 
-_PIECE = 2**20
-"""Bytes of a text that are encoded at a time."""
 _STEPS, _ROWS = 64, 512
 """Steps read before each readout, and rows of the softmax over the vocabulary computed at a time."""
 
@@ -119,7 +117,7 @@ def assess(
 
 def pieces_of(path: Path) -> Iterator[str]:
     """The text of a file, plain or compressed, in pieces."""
-    return (text_of(block, path) for block in blocks(path, _PIECE))
+    return (text_of(block, path) for block in blocks(path))
 
 
 def perplexity_of(

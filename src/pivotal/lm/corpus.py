@@ -38,34 +38,20 @@ _VOCABULARY: dict[str, int] = {}
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
-    """The text of a file, plain or compressed, in blocks of about `size` bytes, whatever its lines are like. A block
-    ends with a line or, within a line that is longer than a block, before a word."""
-    size, rest = size or BLOCK, b""
+def blocks(path: Path) -> Iterator[bytes]:
+    """The text of a file, plain or compressed, in blocks of whole lines with about `BLOCK` bytes."""
     damage: tuple[type[Exception], ...] = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
     if path.suffix == ".zst":
         damage += (_zstd(path).ZstdError,)
     try:
         with _open(path) as file:
-            while block := file.read(size):
+            while block := b"".join(file.readlines(BLOCK)):
                 if b"\0" in block:
                     raise PivotalError(
                         f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
                         "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
                     )
-                block = rest + block
-                if not (cut := block.rfind(b"\n") + 1):
-                    # The next block begins with the last word, which may go on there.
-                    words = block.rstrip()
-                    cut = max(words.rfind(b" "), words.rfind(b"\t")) + 1
-                    block = words + b" " if words and len(words) < len(block) else words
-                    if len(words) - cut > size:
-                        raise PivotalError(
-                            f"A corpus is text, but {path} has a word of more than {size:,} bytes."
-                        )
-                if cut:
-                    yield block[:cut]
-                rest = block[cut:]
+                yield block if block.endswith(b"\n") else block + b"\n"
     except FileNotFoundError:
         raise PivotalError(f"There is no corpus file {path}.") from None
     except damage as error:
@@ -74,8 +60,6 @@ def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
         ) from None
     except OSError as error:
         raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
-    if rest:
-        yield rest + b"\n"
 
 
 def text_of(block: bytes, source: str | Path) -> str:
