@@ -9,21 +9,22 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when the library is imported
 
 
-def _apart(part: Callable[[], int]) -> int:
+def _apart(name: str, given: argparse.Namespace, root: Path) -> int:
     """Run a part in a process of its own: the threads that one part starts would not survive the forks of another."""
+    from tests.attack import parts
+
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
         failed = 1
         try:
-            failed = part()
+            failed = parts.run(name, given, root)
             sys.stdout.flush()
         except BaseException:
             traceback.print_exc()
@@ -35,28 +36,24 @@ def _apart(part: Callable[[], int]) -> int:
 def main() -> int:
     from tests.attack import parts
     from tests.attack.command import limit_memory
-    from tests.attack.materials import Materials
+    from tests.attack.targets import TARGETS
 
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000, help="fuzzed cases")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--pairs", type=int, default=500, help="trials of two processes in one folder")
-    parser.add_argument("--pickles", type=int, default=200)
-    parser.add_argument("--requests", type=int, default=5000, help="requests to the live page")
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="how often each job meets each fault of the disk"
-    )
-    parser.add_argument("--targets", nargs="*", default=[], help="fuzz only these; --list names them")
+    numbers = {
+        "cases": (10_000, "fuzzed cases"),
+        "first": (0, "the number of the first case"),
+        "seed": (0, "the seed of everything random"),
+        "kills": (100, "kills of long jobs"),
+        "pairs": (500, "trials of two processes in one folder"),
+        "pickles": (200, "hostile pickles"),
+        "requests": (5000, "requests to the live page"),
+        "rounds": (3, "how often each job meets each fault of the disk"),
+    }
+    for name, (default, about) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=about)
+    parser.add_argument("--targets", nargs="*", default=[], help="fuzz only these", choices=list(TARGETS))
     parser.add_argument("--parts", nargs="*", default=list(parts.PARTS), choices=list(parts.PARTS))
-    parser.add_argument("--list", action="store_true", help="name the targets")
     given = parser.parse_args()
-    if given.list:
-        from tests.attack.targets import TARGETS
-
-        print("\n".join(TARGETS))
-        return 0
     limit_memory()
     began, failed = time.monotonic(), 0
     print(
@@ -66,10 +63,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None, prefix="attack-") as root:
         os.environ["ATTACK_OUTPUT"] = str(Path(root) / "output")
         for name in given.parts:
-            failed += _apart(lambda name=name: parts.PARTS[name](given, Materials(Path(root) / name)))
-    print(
-        f"\n{'No failures' if not failed else f'{failed} kinds of failures'}, {time.monotonic() - began:.0f} s"
-    )
+            failed += _apart(name, given, Path(root) / name)
+    said = f"{failed} kinds of failures" if failed else "No failures"
+    print(f"\n{said}, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
 

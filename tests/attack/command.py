@@ -7,7 +7,6 @@ import io
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -124,27 +123,6 @@ def _place(trace: Any) -> str:
 def _memory() -> int:
     """The most memory that this process has had, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-def process(arguments: Sequence[str], codes: Collection[int] = CODES, **more: Any) -> Done:
-    """Run the command as a process of its own, as a user does."""
-    began = time.monotonic()
-    line = [sys.executable, "-m", "pivotal", *arguments]
-    try:
-        done = subprocess.run(
-            line,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CLOCK,
-            check=False,
-            preexec_fn=_limit_time,
-            **more,
-        )
-    except subprocess.TimeoutExpired:
-        return Done(-1, "", "", time.monotonic() - began, f"hang of the process {arguments[0]}")
-    found = Done(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
-    return _judged(found, codes, arguments)
 
 
 def _limit_time() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.attack.command import Done, ended, fork
+from tests.attack.kills import often
 from tests.attack.long_jobs import Job, jobs
 from tests.attack.materials import Materials
 from tests.attack.surroundings import hastened
@@ -81,12 +82,6 @@ FAULTS = (
 )
 
 
-def _often() -> None:
-    import pivotal.jobs.checkpoint
-
-    pivotal.jobs.checkpoint.EVERY_SECONDS = 0.0
-
-
 def attack(
     rounds: int,
     seed: int,
@@ -98,6 +93,7 @@ def attack(
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
     """Let every long job meet every fault `rounds` times. With `real`, it leaves out no work in the first round.
     Returns the failures, and how often each fault was met."""
+    assert materials.run and materials.corpus
     failures: dict[str, list[str]] = {}
     met: dict[str, int] = {}
     mountable = can_mount()
@@ -106,7 +102,7 @@ def attack(
     for job in chosen:
         out = scratch / "whole" / job.name
         with hastened():
-            done = ended(fork(job.line(materials, out), _often))
+            done = ended(fork(job.line(materials, out), often))
         whole[job.name] = job.result(out) if done.code == 0 else None
     with _small(scratch, 30) as disk:
         for fault in FAULTS:
@@ -133,14 +129,14 @@ def _meet(fault: Fault, job: Job, m: Materials, disk: Path, chance: random.Rando
     prepare = fault.prepare(chance)
     fault.broken(disk, chance)
     try:
-        first = ended(fork(job.line(m, out), lambda: (_often(), prepare())))
+        first = ended(fork(job.line(m, out), lambda: (often(), prepare())))
     finally:
         fault.mended(disk)
     if first.code == 0:
         return "not met"
     if first.failure or not _told(job, first):
         return f"{fault.name}, {job.name}: {first.failure or f'exit code {first.code}: {first.err[-200:]}'}"
-    again = ended(fork(job.line(m, out), _often))
+    again = ended(fork(job.line(m, out), often))
     if again.failure or again.code != 0:
         return f"{job.name} does not go on after {fault.name}: {again.failure or again.err[-300:]}"
     try:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.attack import options
-from tests.attack.command import Done, process, run
+from tests.attack.command import Done, run
 from tests.attack.materials import Materials
 from tests.attack.place import Place
 from tests.attack.surroundings import hastened, settled
@@ -23,8 +23,6 @@ from tests.attack.targets import TARGETS, Target
 
 from pivotal.errors import in_short
 
-PROCESSES = 1000
-"""One case in so many runs as a process of its own as well."""
 REAL = 50
 """One case in so many leaves out no work (see `hastened`)."""
 EACH = 500
@@ -91,11 +89,6 @@ def cases(
             chance = random.Random(f"{seed}:{number}:how")
             with hastened(real=chance.randrange(real or REAL) == 0 and real > 0):
                 done = run(arguments, target.codes)
-            if not done.failure and chance.randrange(PROCESSES) == 0 and "serve" not in arguments[:1]:
-                again = make(seed, number, materials, scratch, chosen, "again")
-                outside = process(again[2], target.codes)
-                done = outside if outside.failure else done
-                again[1].remove()
             if not done.failure and (harm := place.harm()):
                 done = Done(done.code, done.out, done.err, done.seconds, harm)
             yield _case(f"{seed}:{number}", target, done, arguments)
@@ -116,11 +109,10 @@ def make(
     materials: Materials,
     scratch: Path,
     targets: Sequence[Target],
-    under: str = "case",
 ) -> tuple[Target, Place, list[str]]:
     chance = random.Random(f"{seed}:{number}")
     target = chance.choices(targets, [one.weight for one in targets])[0]
-    place = Place.made(scratch / under)
+    place = Place.made(scratch / "case")
     return target, place, list(target.make(chance, materials, place))
 
 

@@ -39,6 +39,7 @@ def attack(
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
     """Kill the jobs `number` times in all, each `most` times before it may finish. One job in `real` draws its charts;
     with 0, none. Returns the failures, and the number of kills of each job."""
+    assert materials.run and materials.corpus
     failures: dict[str, list[str]] = {}
     chosen = [job for job in jobs() if not only or job.name in only]
     whole: dict[str, tuple[object, float]] = {}

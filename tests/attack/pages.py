@@ -75,21 +75,23 @@ def _kept(folder: Path) -> int:
     return int(json.loads((folder / "traces.json").read_text())["traces"][0]["pair"])
 
 
-def attack(m: Materials, scratch: Path, evils: tuple[str, ...] = EVIL) -> tuple[dict[str, list[str]], int]:
-    """Open all pages with all hostile texts. Returns the failures and the number of pages; -1 without a browser."""
+def attack(
+    m: Materials, scratch: Path, evils: tuple[str, ...] = EVIL
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Open all pages with all hostile texts. Returns the failures and the number of pages."""
     failures: dict[str, list[str]] = {}
     opened = 0
     # All pages are written before the browser starts: a process with a browser is not forked.
     pages = {evil: written(m, Place.made(scratch / f"pages-{i}"), evil) for i, evil in enumerate(evils)}
     with chromium() as browser:
         if browser is None:
-            return {}, -1
+            return {}, {"not tried, because there is no Chromium": 0}
         for evil, written_for_it in pages.items():
             for page in written_for_it:
                 opened += 1
                 for wrong in _looked_at(browser, page):
                     failures.setdefault(wrong, []).append(f"{page.parent.name}/{page.name} with {evil!r}")
-    return failures, opened
+    return failures, {"pages": opened}
 
 
 def _looked_at(browser: Any, path: Path) -> list[str]:

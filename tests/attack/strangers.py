@@ -26,15 +26,10 @@ def links(
     failures: dict[str, list[str]] = {}
     cases = 0
     number = itertools.count()
-    sources = {"run": lambda: m.run, "stopped-learn": lambda: m.stopped[0]}
-    sources |= {"study": lambda: m.study}
-    for source in (make() for name, make in sources.items() if not only or name in only):
+    assert m.corpus and m.pairs
+    for source in (one for one in (m.run, m.stopped[0], m.study) if not only or one.name in only):
         inside = sorted(path.relative_to(source) for path in source.rglob("*"))
-        for name in [
-            *inside,
-            *(Path(f"{one}.partial") for one in inside),
-            Path("figures"),
-        ]:
+        for name in [*inside, *(Path(f"{one}.partial") for one in inside), Path("figures")]:
             for kind in ("link", "pipe", "folder"):
                 if next(number) % one_in:
                     continue
@@ -81,9 +76,10 @@ def _writing(source: Path, folder: Path, m: Materials) -> tuple[str, ...]:
     return ("show", str(folder), "--page")
 
 
-def together(m: Materials, scratch: Path) -> dict[str, list[str]]:
+def together(m: Materials, scratch: Path) -> tuple[dict[str, list[str]], int]:
     """Start every long job twice at once in one folder. One of the two is told so, or waits for nothing; together they
-    reach the result of one."""
+    reach the result of one. Returns the failures and the number of jobs."""
+    assert m.run and m.corpus
     failures: dict[str, list[str]] = {}
     for job in jobs():
         out, alone = scratch / "together" / job.name, scratch / "alone" / job.name
@@ -100,4 +96,4 @@ def together(m: Materials, scratch: Path) -> dict[str, list[str]]:
             said = json.dumps([one.err[-200:] for one in both])
             failures.setdefault(f"two of {job.name}: {wrong}", []).append(said)
         print(f"  two of {job.name}: {wrong or codes}", flush=True)
-    return failures
+    return failures, len(jobs())

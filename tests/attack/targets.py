@@ -1,141 +1,153 @@
-"""What is attacked: one function per kind of input. To attack another input, add a function here or, if it is a
-question or a model, in `question_targets.py` or `model_targets.py`."""
+"""What is attacked: one function or one row of `FOLDERS` for each kind of input. To attack another input, add one.
+
+A target takes a source of chance, the materials and the place of the case. It writes what it spoils into the place and
+returns the command line. `chance` must decide everything, so that a seed repeats the case.
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.attack import model_targets, mutations, options, question_targets
-from tests.attack.materials import FIND, RESUME, Materials
-from tests.attack.place import Place
-from tests.attack.target import TARGETS, Target, spoil, target
+from tests.attack import foreign, mutations, options
+from tests.attack.command import CODES
+from tests.attack.materials import FIND, RESUME, Materials, train
+from tests.attack.mutations import TEXTS, Spoil
+from tests.attack.place import Place, words
 
 from pivotal import exports
 
-__all__ = ["TARGETS", "Target", "model_targets", "question_targets"]
-
-EXPORTS = sorted(exports.TARGETS.names())
+Make = Callable[[random.Random, Materials, Place], Sequence[str]]
 
 
-def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence[str]:
-    """A verb that reads a run folder; the slow ones rarely."""
-    pair = str(chance.choice([0, 0, 1, 5, 11, 12, 10**9]))
-    if chance.random() < slow:
-        return chance.choice(
-            [
-                ("show", str(run), "--page"),
-                ("certify", str(run), "--candidates", "1", "--sample", "0", "--finalists", "1", "-q"),
-            ]
-        )
-    return chance.choice(
-        [
-            ("show", str(run)),
-            ("show", str(run), "--json"),
-            ("evaluate", str(run)),
-            ("evaluate", str(run / "interventions" / "0"), "--run", "0"),
-            ("trace", str(run), "--pair", pair),
-            ("trace", str(run), "--pair", pair, "--json"),
-            ("trace", str(run), "The noun0a verb0as"),
-            ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
-            ("list", "runs", str(run.parent)),
-            ("serve", str(run), "--port", "0"),
-            ("show", str(run), "--open"),
-        ]
-    )
+@dataclass(frozen=True)
+class Target:
+    name: str
+    make: Make
+    weight: float
+    """How often it is drawn; lower for commands that take longer."""
+    codes: tuple[int, ...] = CODES
+    light: bool = True
+    """Whether its materials are made within a few seconds."""
 
 
-# -- a run folder ----------------------------------------------------------------------------------
+TARGETS: dict[str, Target] = {}
 
 
-@target("card.json", weight=2)
-def card(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    spoil(run / "interventions" / "0" / "card.json", chance, mutations.json_text)
-    spot = run / "interventions" / "0"
-    if chance.random() < 0.5:
-        spot = Path(shutil.move(str(spot), place.path / "alone"))
-    return chance.choice(
-        [
-            ("evaluate", str(spot)),
-            ("evaluate", str(spot), "--any-model", "--json"),
-            ("pull", str(spot), "--out", str(place.path / "pulled")),
-            ("push", str(spot), "org/name", "--dry-run", "--out", str(place.path / "shared")),
-            ("generate", str(spot), "The noun0a", "--length", "1", "--direction", "plural"),
-            ("trace", str(spot), "The noun0a verb0as"),
-        ]
-    )
+def target(
+    name: str, *, weight: float = 1.0, codes: tuple[int, ...] = CODES, light: bool = True
+) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        TARGETS[name] = Target(name, make, weight, codes, light)
+        return make
+
+    return add
 
 
-@target("values.safetensors", weight=2)
-def values(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    spoil(run / "interventions" / "0" / "values.safetensors", chance, mutations.safetensors)
-    return ("evaluate", str(run / "interventions" / "0"))
+WAYS: dict[str, tuple[Spoil, ...]] = {
+    ".json": (mutations.json_text,),
+    ".jsonl": (mutations.json_lines,) * 3 + (mutations.encoded,),
+    ".yaml": (mutations.yaml_text,),
+    ".safetensors": (mutations.safetensors,),
+    ".pt": (mutations.archive,),
+    **dict.fromkeys((".txt", ".csv", ".tsv", ".tab"), (mutations.lines,) * 2 + (mutations.raw,)),
+}
+"""How files are spoilt, by their suffix. All others are spoilt as bytes."""
 
 
-@target("run.json", weight=2)
-def run_json(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    spoil(run / "run.json", chance, mutations.json_text)
-    return reading(chance, run)
+def spoil(path: Path, chance: random.Random, *ways: Spoil) -> None:
+    ways = ways or WAYS.get(path.suffix, (mutations.raw,))
+    path.write_bytes(chance.choice(ways)(path.read_bytes(), chance))
 
 
-@target("summary.json", weight=2)
-def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    spoil(run / "summary.json", chance, mutations.json_text)
-    if chance.random() < 0.7:
-        return chance.choice(
-            [
-                ("show", str(run)),
-                ("show", str(run)),
-                ("show", str(run), "--page"),
-                ("list", "runs", str(place.path)),
-            ]
-        )
-    return reading(chance, run)
+def line(
+    chance: random.Random, lines: Sequence[str], m: Materials, place: Place, **named: object
+) -> Sequence[str]:
+    """One of some command lines, with paths and texts in the place of their {names}."""
+    pair = chance.choice([0, 0, 1, 5, 11, 12, 10**9])
+    given = {
+        "sentence": "The noun0a verb0as",
+        "pair": pair,
+        "new": place.path / "new",
+        "place": place.path,
+        **named,
+    }
+    return words(chance.choice(lines), run=m.run, pairs=m.pairs, **given)
 
 
-@target("evidence of a run", weight=0.15, light=False)
-def evidence(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    """A finished run whose summary somebody has changed, and which gets the checks that it lacks."""
-    run = place.copy(m.run)
-    spoil(run / chance.choice(["summary.json", "run.json"]), chance, mutations.json_text)
-    depth = chance.choice(["none", "quick", "full"])
-    line = ("find", "planted", str(m.pairs), *FIND, "--runs", "2", "-q", "--evidence", depth)
-    return (*line, "--out", str(run))
+# -- folders, of which one file is spoilt ----------------------------------------------------------
+
+CERTIFY = "certify {it} --candidates 1 --sample 0 --finalists 1 -q"
+READING = (
+    *("show {it}", "show {it} --json", "show {it} --open", "list runs {place}", "serve {it} --port 0"),
+    *(
+        "evaluate {it}",
+        "evaluate {it}/interventions/0 --run 0",
+        "trace {it} --pair {pair}",
+        "trace {it} {sentence}",
+    ),
+    *("trace {it} --pair {pair} --json", "trace {it} --pair {pair} --out {new}.json"),
+    "generate {it} {sentence} --length 1 --direction plural",
+) * 8 + ("show {it} --page", CERTIFY, "trace {it} --pair 0 --out {new}.svg")
+"""Verbs that read a run folder; the slow ones rarely."""
+ALONE = (
+    *("evaluate {it}", "evaluate {it} --any-model --json", "trace {it} {sentence}", "pull {it} --out {new}"),
+    *("push {it} org/name --dry-run --out {new}", "generate {it} {sentence} --length 1 --direction plural"),
+)
+WITH_MODEL = ("evaluate {run} --model {it} --any-model", "check {it} {pairs}", "check {it} noun0a zebra")
+EXPORTS = tuple(
+    f"export {{it}} --to {name} --out {{new}}" for name in (*sorted(exports.TARGETS.names()), "x")
+)
+EVIDENCE = tuple(
+    f"find planted {{pairs}} {' '.join(FIND)} --runs 2 -q --evidence {depth} --out {{it}}"
+    for depth in ("none", "quick", "full")
+)
+
+BASES = (
+    *("check planted {pairs} --sites hidden.0@pca:{it}",) * 9,
+    f"find planted {{pairs}} {' '.join(FIND)} -q --out {{new}} --sites hidden.0@pca:{{it}}",
+)
+STUDY = (
+    *("study {recipe} --out {it} --dry-run", "show {it}", "list runs {place}") * 6,
+    "show {it} --page",
+)
+FOLDERS: dict[str, tuple[str, str, Sequence[str], float, bool, tuple[int, ...]]] = {
+    "files of a run": ("run", "*.json*", READING, 6.5, True, CODES),
+    "card and values of a run": ("run", "interventions/0/*", READING, 1.5, True, CODES),
+    "evidence of a run": ("run", "[sr]u*.json", EVIDENCE, 0.15, False, CODES),
+    "certificate.json": ("certified", "certificate.json", ("show {it} --page",), 0.05, False, CODES),
+    "what is exported": ("exportable", "**/[crv]a*", EXPORTS, 0.3, False, CODES),
+    "a study's folder": ("study", "*.[jy]*", STUDY, 0.7, False, (0, 1, 2)),
+    "model folder": ("model", "*", (*WITH_MODEL, "eval-lm {it} -q"), 1.0, False, CODES),
+    "transformer folder": ("transformer", "*", WITH_MODEL, 0.4, False, CODES),
+    "basis": ("basis", "*", BASES, 0.7, False, CODES),
+}
+"""By name: the material, the files of which one is spoilt, the command lines, and the rest of the target."""
 
 
-@target("traces.json", weight=2)
-def traces(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    spoil(run / "traces.json", chance, mutations.json_text)
-    if chance.random() < 0.01:
-        return ("show", str(run), "--page")
-    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.03 else ["json"])
-    return ("trace", str(run), "--pair", str(chance.choice([0, 1, 2, 5])), *chance.choice(
-        [(), ("--json",), ("--out", str(place.path / f"t.{kind}"))]
-    ))  # fmt: skip
+def _folder(material: str, files: str, lines: Sequence[str]) -> Make:
+    def make(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+        folder = place.copy(getattr(m, material))
+        spoil(chance.choice(sorted(path for path in folder.glob(files) if path.is_file())), chance)
+        return line(chance, lines, m, place, it=folder, recipe=m.recipe)
+
+    return make
 
 
-@target("other files of a run", weight=0.15)
-def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.run)
-    names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
-    chosen = run / chance.choice(names)
-    spoil(chosen, chance, mutations.json_lines if chosen.suffix == ".jsonl" else mutations.json_text)
-    return ("show", str(run), "--page")
+for _name, (_material, _files, _lines, _weight, _light, _codes) in FOLDERS.items():
+    TARGETS[_name] = Target(_name, _folder(_material, _files, _lines), _weight, _codes, _light)
 
 
-@target("certificate.json", weight=0.05, light=False)
-def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.certified)
-    spoil(run / "certificate.json", chance, mutations.json_text)
-    return ("show", str(run), "--page")
+@target("an intervention alone", weight=2)
+def alone(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    folder = Path(shutil.move(str(place.copy(m.run) / "interventions" / "0"), place.path / "alone"))
+    spoil(chance.choice(sorted(folder.iterdir())), chance)
+    return line(chance, ALONE, m, place, it=folder)
 
 
 @target("checkpoint.pt and history.jsonl", weight=0.2, light=False)
@@ -144,7 +156,7 @@ def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[st
     run = place.copy(chance.choice(m.stopped))
     spoil(run / "checkpoint.pt", chance, mutations.archive, _record)
     if chance.random() < 0.3:
-        spoil(run / "history.jsonl", chance, mutations.json_lines)
+        spoil(run / "history.jsonl", chance)
     return ("find", "planted", str(m.pairs), *RESUME, "--out", str(run))
 
 
@@ -156,69 +168,111 @@ def _record(data: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.7:
         content["record"] = mutations.json_text(content["record"].encode(), chance).decode(errors="replace")
     else:
-        content[chance.choice(list(content))] = chance.choice(
-            [None, 3, "x", [], {}, torch.zeros(3), [torch.ones(2, 2)]]
-        )
+        wrong = [None, 3, "x", [], {}, torch.zeros(3), [torch.ones(2, 2)]]
+        content[chance.choice(list(content))] = chance.choice(wrong)
     out = io.BytesIO()
     torch.save(content, out)
     return out.getvalue()
 
 
-@target("what is exported", weight=0.3, light=False)
-def exported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    run = place.copy(m.exportable)
-    inside = run / "interventions" / "0"
-    chosen, way = chance.choice(
-        [
-            (inside / "card.json", mutations.json_text),
-            (inside / "values.safetensors", mutations.safetensors),
-            (run / "run.json", mutations.json_text),
-        ]
+# -- questions -------------------------------------------------------------------------------------
+
+ASKING = tuple(
+    f"{verb} {how}"
+    for how in ("", "", "--skip-bad", "--lower", "--json", "--unknown unk")
+    for verb in (
+        "evaluate {run} {it}",
+        "check planted {it}",
+        "convert {it} {new}.csv",
+        "convert {it} {new}.tsv.gz",
     )
-    spoil(chosen, chance, way)
-    to = chance.choice([*EXPORTS, chance.choice(mutations.TEXTS).replace("\0", "")])
-    return ("export", str(chance.choice([run, inside])), "--to", to, "--out", str(place.path / "new"))
+    if not (verb.startswith("convert") and "unk" in how)
+) * 8 + (f"find planted {{it}} {' '.join(FIND)} -q --out {{new}}", "check planted {it} --sample 3")
 
 
-# -- studies ---------------------------------------------------------------------------------------
+@target("pairs and templates", weight=9)
+def pairs(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(chance.choice([m.pairs, m.pairs, m.csv, m.tsv, m.template]))
+    spoil(path, chance)
+    return line(chance, ASKING, m, place, it=path)
+
+
+@target("compressed pairs", weight=0.5)
+def compressed(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.path / "pairs.jsonl.gz"
+    path.write_bytes(gzip.compress(m.pairs.read_bytes()))
+    spoil(path, chance)
+    return line(chance, ASKING, m, place, it=path)
+
+
+@target("another question", weight=1)
+def another(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """Pairs with labels of their own, and a map of the labels."""
+    path, labels = place.copy(m.pairs), "one=singular,many=plural"
+    path.write_text(path.read_text().replace("singular", "one").replace("plural", "many"))
+    if chance.random() < 0.5:
+        spoil(path, chance)
+    else:
+        labels = mutations.text(labels, chance)
+    return ("evaluate", str(m.run), str(path), "--labels", labels, *chance.choice([(), ("--json",)]))
+
+
+@target("files of others", weight=2)
+def foreign_files(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """The formats that the readers know, read by their reader, by another one, or as a pairs file."""
+    readers = sorted(foreign.SAMPLES)
+    reader = chance.choice(readers)
+    spec, paths = foreign.written(reader, place.path)
+    path = chance.choice(paths)
+    way = WAYS.get(path.suffix, (mutations.lines,))
+    spoil(path, chance, *way, *way, mutations.lines, mutations.raw, mutations.encoded)
+    if chance.random() < 0.2:
+        spec = chance.choice([str(path), f"{chance.choice(readers)}:{path}", f"{reader}:{place.path}"])
+    if chance.random() < 0.2:
+        columns = mutations.text("good=good,bad=bad,prefix=prefix", chance)
+        return ("check", "planted", spec, "--columns", columns)
+    return line(chance, ASKING, m, place, it=spec)
+
+
+@target("Parquet and Arrow", weight=0.5)
+def arrow(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    name = chance.choice(["table.parquet", "table.arrow", "folder/train.parquet", "folder/train.arrow"])
+    path = foreign.arrow(place.path / name)
+    spoil(path, chance)
+    return line(chance, ASKING, m, place, it=f"table:{path.parent if '/' in name else path}")
+
+
+# -- language models -------------------------------------------------------------------------------
+
+
+@target("corpus", weight=0.5, light=False)
+def corpus(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(chance.choice([m.corpus, *m.packed]))
+    spoil(path, chance, *WAYS.get(path.suffix, ()), mutations.raw, mutations.encoded)
+    if chance.random() < 0.2:
+        return train(path, place.path / "new")
+    lines = ("eval-lm {model} --text {it} -q", "evaluate {run} --panel --sentences {it}")
+    return line(chance, lines, m, place, model=m.model, it=path)
+
+
+@target("checkpoint and vocabulary for import-lm", weight=1.7, light=False)
+def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path, vocabulary = place.copy(m.checkpoint), place.copy(m.root / "vocab.txt")
+    spoil(chance.choice([path, vocabulary]), chance)
+    return line(
+        chance, ("import-lm {it} --vocab {vocabulary} --out {new}",), m, place, it=path, vocabulary=vocabulary
+    )
+
+
+# -- recipes and the command line ------------------------------------------------------------------
 
 
 @target("recipe", weight=3, codes=(0, 1, 2))
 def recipe(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     path = place.copy(m.recipe)
-    spoil(path, chance, mutations.yaml_text)
-    return (
-        "study",
-        str(path),
-        "--dry-run",
-        *chance.choice([(), ("--json",), ("--only", "every"), ("--seeds", "3")]),
-    )
-
-
-@target("a study's folder", weight=0.7, light=False, codes=(0, 1, 2))
-def study(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    folder = place.copy(m.study)
-    chosen, way = chance.choice(
-        [
-            ("results.jsonl", mutations.json_lines),
-            ("results.jsonl", mutations.json_lines),
-            ("study.json", mutations.json_text),
-            ("recipe.yaml", mutations.yaml_text),
-        ]
-    )
-    spoil(folder / chosen, chance, way)
-    if chance.random() < 0.05:
-        return ("show", str(folder), "--page")
-    return chance.choice(
-        [
-            ("study", str(m.recipe), "--out", str(folder), "--dry-run"),
-            ("list", "runs", str(place.path)),
-            ("show", str(folder)),
-        ]
-    )
-
-
-# -- the command line ------------------------------------------------------------------------------
+    spoil(path, chance)
+    lines = [f"study {{it}} --dry-run {more}" for more in ("", "--json", "--only every", "--seeds 3")]
+    return line(chance, lines, m, place, it=path)
 
 
 @target("options", weight=2.5, codes=(0, 1, 2))
@@ -238,21 +292,12 @@ def command_line(chance: random.Random, m: Materials, place: Place) -> Sequence[
     return options.line(chance, verb, m, place)
 
 
-@target("nonsense", weight=0.3)
+@target("nonsense", weight=1.3)
 def nonsense(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    words = [
-        *options.verbs(),
-        *mutations.TEXTS,
-        "--json",
-        "-q",
-        "--",
-        "-o",
-        "--out",
-        "--help",
-        "=",
-        str(m.run),
+    more = ("--json", "-q", "--", "-o", "--out", "--help", "=", "planted", "noun0a", str(m.run))
+    given = [
+        chance.choice([*options.verbs(), *TEXTS, *more]).replace("\0", "") for _ in range(chance.randrange(6))
     ]
-    line = [chance.choice(words).replace("\0", "") for _ in range(chance.randrange(6))]
     # A verb with nothing behind it is no nonsense: `pivotal compare` compares all searches in the bundled model.
-    whole = line[:1] in (["compare"], ["find"]) and set(line[1:]) <= {"--json", "-q"}
-    return [*line, "--no-such-option"] if whole else line
+    whole = given[:1] in (["compare"], ["find"]) and set(given[1:]) <= {"--json", "-q"}
+    return [*given, "--no-such-option"] if whole else given
