@@ -73,7 +73,7 @@ def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"the cat\0sleeps\n", "NUL bytes"), (b"the \xff cat\n", "UTF-8"), (b"\n  \n\t\n", "holds none")],
+    [(b"the cat\0sleeps\n", "NUL bytes"), (b"the \xff cat\n", "UTF-8"), (b"\n  \n\t\n", "has none")],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "a.txt"

@@ -100,14 +100,6 @@ def test_what_is_there_already(learn: Learn, tmp_path: Path) -> None:
     assert (kept / "model-2K").is_dir() and (kept / "thesis.tex").is_file()
 
 
-def test_a_snapshot_that_the_clock_does_not_reach_is_named(learn: Learn) -> None:
-    watch = Saying()
-    given = {"epochs": 10**5, "minutes": 0.003}
-    (trained,) = learn(given=given, snapshots="100,500M", watch=watch)
-    assert [point["asked"] for point in trained.card["snapshots"]] == [100]
-    assert any("before the snapshots at 500M" in text for text in watch.said)
-
-
 @pytest.mark.parametrize("numbers", ["10M,junk", "10M,,20M", "0.0015K", "0", "20M,10M"])
 def test_numbers_that_are_refused(numbers: str) -> None:
     with pytest.raises(PivotalError, match=f"increasing numbers of tokens .* but they are '{numbers}'"):

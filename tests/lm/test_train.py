@@ -21,7 +21,6 @@ from tests.processes import Process
 
 from pivotal.errors import PivotalError
 from pivotal.lm.assess import perplexity_of, pieces_of
-from pivotal.lm.learner import SeedLearner
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import TrainingJob, train
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
@@ -231,57 +230,12 @@ def test_two_at_once_do_not_train_one_model(learn: Learn, tmp_path: Path) -> Non
         other.submit(first.close).result()
 
 
-class Clock:
-    """Goes on by a fixed time with every update, whatever the machine is busy with."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-        self.now, self.rates = 0.0, list[float]()
-        step = SeedLearner.step
-
-        def timed(learner: SeedLearner, rate: float) -> int:
-            self.now += seconds
-            self.rates.append(rate)
-            return step(learner, rate)
-
-        monkeypatch.setattr(SeedLearner, "step", timed)
-        monkeypatch.setattr("pivotal.lm.loop.time", self)
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-def test_minutes_end_a_training_early_and_annealed(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The warm-up, far more updates than there is time for, takes a tenth of the time."""
-    clock = Clock(monkeypatch, seconds=0.02)
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.02, "warmup": 10**6})
-    rates = clock.rates
-    assert trained.card["seconds"] == pytest.approx(1.2, abs=0.1)
-    assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
-    assert rates[-1] < 0.1 * max(rates)
-    assert rates[0] < 0.2 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
-    assert rates.index(max(rates)) < len(rates) / 3
-
-
-@SLOW
-def test_an_epoch_is_validated_once(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time runs out in the validation after the first epoch; this is noticed one update later."""
-    clock = Clock(monkeypatch, seconds=1e-4)
-
-    def time_passes() -> None:
-        clock.now += 12
-
-    watch = Saying(then=time_passes)
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=watch)
-    assert len(trained.card["validation"]["by_epoch"]) == 1
-    assert [text.split(":")[0] for text in watch.said if text.startswith("epoch")] == ["epoch 1"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"corpus": ["missing.txt"]}, "There is no file"),
-        ({"corpus": ["empty.txt"]}, "holds none"),
-        ({"valid": Path("empty.txt")}, "holds none"),
+        ({"corpus": ["empty.txt"]}, "has none"),
+        ({"valid": Path("empty.txt")}, "has none"),
         ({"vocabulary": Path("words.txt")}, "but both are missing"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
         ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),

@@ -117,7 +117,7 @@ def _defaults(option: Option) -> str:
         value = recipe.get(option.name, option.default)
         if isinstance(value, bool):
             value = FLAGS[option.name][0 if value else 1]
-        texts[name] = "no limit" if value is None else str(value)
+        texts[name] = str(value)
     if len(set(texts.values())) == 1:
         return f"Default: {texts.popitem()[1]}."
     return "Default: " + ", ".join(f"{value} ({name})" for name, value in texts.items()) + "."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -149,15 +150,11 @@ class Portable:
     @property
     def names(self) -> dict[str, str]:
         """A name for the file or folder of each direction. A label may be any text."""
-        names: dict[str, str] = {}
-        for label in self.intervention.directions:
-            plain = (
-                "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in label)[:40] or "-"
-            )
-            while plain in names.values() or not plain.strip("-"):
-                plain += f"{len(names)}"
-            names[label] = plain
-        return names
+        labels = self.intervention.directions
+        plain = [re.sub(r"[^A-Za-z0-9_-]", "-", label)[:40] for label in labels]
+        if len(set(plain)) < len(plain) or not all(name.strip("-") for name in plain):
+            plain = [f"{name}-{n}" for n, name in enumerate(plain)]
+        return dict(zip(labels, plain, strict=True))
 
     def priming_notes(self) -> tuple[str, ...]:
         """How a target that changes every position differs if the model reads something before a sentence."""

@@ -151,12 +151,10 @@ class CorpusVocabulary:
 def count_words(paths: Sequence[Path], progress: Callable[[int], None] | None = None) -> Counter[str]:
     """How often each word occurs. `progress` receives the number of tokens read so far."""
     counts: Counter[str] = Counter()
-    tokens = 0
     for part in _over_blocks(paths, _count, {}):
         counts.update(part)
-        tokens += sum(part.values())
         if progress is not None:
-            progress(tokens)
+            progress(counts.total())
     return counts
 
 
@@ -164,18 +162,16 @@ def encode(
     paths: Sequence[Path], vocabulary: CorpusVocabulary, progress: Callable[[int], None] | None = None
 ) -> np.ndarray:
     """The ids of all sentences in sequence, each followed by `<eos>`. Empty lines are skipped."""
-    parts: list[np.ndarray] = []
-    tokens = 0
+    parts = [np.zeros(0, np.int32)]
     for part in _over_blocks(paths, _encode, vocabulary.ids):
         parts.append(part)
-        tokens += len(part)
         if progress is not None:
-            progress(tokens)
-    if not tokens:
-        raise PivotalError(
-            f"A corpus needs sentences, one per line, but {', '.join(map(str, paths))} holds none."
-        )
-    return np.concatenate(parts)
+            progress(sum(map(len, parts)))
+    ids = np.concatenate(parts)
+    if not len(ids):
+        listed = ", ".join(map(str, paths))
+        raise PivotalError(f"A corpus needs sentences, one per line, but {listed} has none.")
+    return ids
 
 
 def ids_of(text: str, vocabulary: Mapping[str, int], unk: str) -> np.ndarray:

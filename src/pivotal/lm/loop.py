@@ -1,4 +1,4 @@
-"""The training loop: updates of all seeds, learning rate, validation, snapshots, checkpoints and time limit."""
+"""The training loop: updates of all seeds, learning rate, validation, snapshots and checkpoints."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TrainingCourse:
         self._started = time.monotonic() - self.seconds
         self._saved = self._told = time.monotonic()
         with signals() as stop, stop.deferred():
-            while self.share < 1:
+            while self.step < self.steps:
                 self._step()
                 self._take_snapshots()
                 if self.learners[0].epoch_done or time.monotonic() - self._told >= TELL_EVERY:
@@ -78,16 +78,6 @@ class TrainingCourse:
                     self._save()
                 if stopping:
                     stop.check()
-            if self._rows:
-                self._tell()
-            if missed := self.folders.snapshot_tokens[len(self.taken) :]:
-                listed = ", ".join(map(short_number, missed))
-                self.watch.say(
-                    f"The time limit ended the training after {self.tokens:,} tokens, before the snapshots at {listed}."
-                )
-            # If the time is up right after an epoch, the validation of that epoch is the last one.
-            if not self.history or self.tokens - self.history[-1]["tokens"] > 0.01 * self._epoch_tokens:
-                self._validate()
         for learner in self.learners:
             learner.take_best()
         self.finished = True
@@ -135,24 +125,16 @@ class TrainingCourse:
 
     @property
     def share(self) -> float:
-        """Completed share of the training: of the updates or, with a time limit, of the time if that is larger."""
-        of_steps = self.step / self.steps
-        if self.settings.minutes is None:
-            return of_steps
-        return max(of_steps, self.seconds / (60 * self.settings.minutes))
+        """Completed share of the training."""
+        return self.step / self.steps
 
     def rate(self, learner: SeedLearner) -> float:
         """Learning rate of the next update."""
         warmup = min(self.settings.warmup, self.steps // 10)
         rate = learner.plateau_rate
         if self.settings.schedule == "cosine":
-            rate = self.settings.rate * 0.5 * (1 + math.cos(math.pi * min(self.share, 1.0)))
-        if not warmup:
-            return rate
-        risen = (self.step + 1) / warmup
-        if self.settings.minutes is not None:  # the time limit may allow only a few of all updates
-            risen = max(risen, self.share / 0.1)
-        return rate * min(1.0, risen)
+            rate = self.settings.rate * 0.5 * (1 + math.cos(math.pi * self.share))
+        return rate * min(1.0, (self.step + 1) / warmup) if warmup else rate
 
     def _validate(self) -> None:
         """Validate at the end of an epoch. The time counts as training, but not as time spent on updates."""

@@ -74,7 +74,7 @@ class ModelFolders:
             card["summary"] += f"; after {point['tokens']:,} tokens of its training"
             card["snapshot"] = {
                 "asked": point["asked"],
-                "share_of_training": round(min(course.share, 1.0), 4),
+                "share_of_training": round(course.share, 4),
                 "rate": course.rate(learner),
                 "note": _NOTES[course.settings.schedule],
             }
@@ -85,17 +85,9 @@ class ModelFolders:
         self, folder: Path, course: TrainingCourse, weights: dict[str, Tensor], card: Any, int8: bool = False
     ) -> None:
         """Write a folder. A training that was killed may write it again."""
-        cell, words = course.settings.cell, course.words.words
+        cell, words, card = course.settings.cell, course.words.words, serial.plain(card)
         with disk(folder):
-            save_folder(
-                folder,
-                cell=cell,
-                words=words,
-                weights=weights,
-                card=serial.plain(card),
-                replace=True,
-                int8=int8,
-            )
+            save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=True, int8=int8)
 
     def _card(
         self, name: str, learner: SeedLearner, course: TrainingCourse, validation: dict[str, Any]

@@ -13,7 +13,7 @@ from pivotal.options import build
 _ABOVE_0 = math.ulp(0.0)
 _RULES = (
     (("layers", "hidden", "embedding", "epochs", "batch", "bptt"), 1, math.inf, "at least 1"),
-    (("rate", "clip", "minutes"), _ABOVE_0, math.inf, "a finite number above 0"),
+    (("rate", "clip"), _ABOVE_0, math.inf, "a finite number above 0"),
     (("warmup", "weight_decay"), 0, math.inf, "a finite number, not below 0"),
     (("dropout",), 0, 1, "in [0, 1)"),
     (("valid_share",), _ABOVE_0, math.nextafter(0.5, 1), "in (0, 0.5]"),
@@ -40,8 +40,6 @@ class Settings:
     """Number of words in the vocabulary, the most frequent ones, including <unk> and <eos>."""
     epochs: int = 12
     """Passes over the text."""
-    minutes: float | None = None
-    """Stop after this many minutes of training; the cosine schedule then ends at that time."""
     batch: int = 512
     """Number of streams of text that are read in parallel."""
     bptt: int = 35
@@ -71,7 +69,7 @@ class Settings:
         for names, low, high, rule in _RULES:
             for name in names:
                 value = getattr(self, name)
-                if value is not None and not low <= value < high:
+                if not low <= value < high:
                     raise PivotalError(f"{name} must be {rule}, but it is {value}.", name)
         if self.tied and self.embedding != self.hidden:
             raise PivotalError(

@@ -70,14 +70,15 @@ class TrainingJob:
 
     def plan(self) -> dict[str, Any]:
         """What decides the weights: a training resumes only from a checkpoint with the same plan."""
-        valid, vocabulary = (
-            None if path is None else identity(Path(path)) for path in (self.valid, self.vocabulary)
-        )
+
+        def of(path: str | Path | None) -> dict[str, Any] | None:
+            return None if path is None else identity(Path(path))
+
         return {
             "settings": dataclasses.asdict(self.settings),
-            "corpus": [identity(Path(path)) for path in self.corpus],
-            "valid": valid,
-            "vocabulary": vocabulary,
+            "corpus": [of(path) for path in self.corpus],
+            "valid": of(self.valid),
+            "vocabulary": of(self.vocabulary),
             "seed": self.seed,
             "seeds": self.seeds,
             "snapshots": list(snapshot_tokens(self.snapshots)) or None,
