@@ -260,7 +260,12 @@ def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]
     path, vocabulary = place.copy(m.checkpoint), place.copy(m.root / "vocab.txt")
     spoil(chance.choice([path, vocabulary]), chance)
     return line(
-        chance, ("import-lm {it} --vocab {vocabulary} --out {new}",), m, place, it=path, vocabulary=vocabulary
+        chance,
+        ("import-lm {it} --vocabulary {vocabulary} --out {new}",),
+        m,
+        place,
+        it=path,
+        vocabulary=vocabulary,
     )
 
 

@@ -107,7 +107,7 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
         raise KeyError("x")
 
     monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", broken)
-    assert run(("show", str(materials.run))).failure.startswith("KeyError at cli/")
+    assert run(("show", str(materials.run))).failure.startswith("KeyError at ")
 
     def endless(*_: object) -> None:
         while True:
