@@ -234,12 +234,11 @@ def foreign_files(chance: random.Random, m: Materials, place: Place) -> Sequence
     return line(chance, ASKING, m, place, it=spec)
 
 
-@target("Parquet and Arrow", weight=0.5)
-def arrow(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    name = chance.choice(["table.parquet", "table.arrow", "folder/train.parquet", "folder/train.arrow"])
-    path = foreign.arrow(place.path / name)
+@target("Parquet", weight=0.5)
+def parquet(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = foreign.parquet(place.path / "table.parquet")
     spoil(path, chance)
-    return line(chance, ASKING, m, place, it=f"table:{path.parent if '/' in name else path}")
+    return line(chance, ASKING, m, place, it=f"table:{path}")
 
 
 # -- language models -------------------------------------------------------------------------------
