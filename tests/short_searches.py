@@ -9,8 +9,8 @@ from pivotal.searches import SEARCHES
 from pivotal.searches.base import Search
 
 SETTINGS: dict[str, Any] = {
-    **{"updates": 20, "refit": 10, "polish": 5, "trial": 5},
-    **{"candidates": 6, "rounds": 2, "sample": 16, "start": "random"},
+    **{"updates": 20, "refit": 10, "polish": 5},
+    **{"candidates": 6, "rounds": 2, "sample": 16},
 }
 
 

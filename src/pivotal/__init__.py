@@ -4,7 +4,7 @@ import pivotal as pv
 model = pv.load_model("wiki-lstm")
 train, test = pv.load_phenomenon("number-agreement").split(test=1000, seed=0)
 problem = pv.Problem(model, train, steps="every")
-found = pv.LearnedMask(max_units=4).solve(problem, runs=3, seed=0)
+found = pv.Exchange(max_units=4).solve(problem, runs=3, seed=0)
 scores = pv.evaluate(found.best, problem.on(test))
 """
 
@@ -40,12 +40,10 @@ _HOME = {
         "records.intervention": "Intervention",
         "records.traces": "Trace",
         "searches": "Discovery Progress Search",
-        "searches.ablation": "Ablation",
         "searches.attribution": "Attribution",
         "searches.exchange": "Exchange",
         "searches.greedy": "Greedy",
         "searches.learned": "LearnedMask",
-        "searches.random": "RandomUnits",
         "searches.reinforce": "Reinforce",
         "units": "Site Unit UnitSpace",
     }.items()

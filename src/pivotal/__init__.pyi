@@ -36,12 +36,10 @@ from pivotal.records.traces import Trace as Trace
 from pivotal.searches import Discovery as Discovery
 from pivotal.searches import Progress as Progress
 from pivotal.searches import Search as Search
-from pivotal.searches.ablation import Ablation as Ablation
 from pivotal.searches.attribution import Attribution as Attribution
 from pivotal.searches.exchange import Exchange as Exchange
 from pivotal.searches.greedy import Greedy as Greedy
 from pivotal.searches.learned import LearnedMask as LearnedMask
-from pivotal.searches.random import RandomUnits as RandomUnits
 from pivotal.searches.reinforce import Reinforce as Reinforce
 from pivotal.units import Site as Site
 from pivotal.units import Unit as Unit

@@ -48,7 +48,7 @@ def _find(search: str) -> Callable[[Materials, Path], tuple[str, ...]]:
     from pivotal.options import options_of
     from pivotal.searches import SEARCHES
 
-    quick = {"updates": "12", "refit": "6", "draws": "40"}
+    quick = {"updates": "12", "refit": "6"}
     its = {option.name for option in options_of(SEARCHES.get(search))}
     more = [part for name, value in quick.items() if name in its for part in ("-o", f"{name}={value}")]
 

@@ -15,9 +15,10 @@ from tests.cli.conftest import Outcome
 from tests.finished_run import FIND
 from tests.processes import Process, locked_elsewhere, until
 
-from pivotal.cli.find import build_search
+from pivotal.cli.find import with_options
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.searches import choose, default_search
 
 
 @pytest.mark.slow
@@ -102,12 +103,17 @@ def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: li
 
 
 def test_options_go_over_the_preset() -> None:
-    paper = build_search("learned", "paper", {}, [])
-    changed = build_search("learned", "paper", {"kl_weight": 0.5}, ["updates=7"])
+    paper = choose("learned", "paper", {})
+    changed = choose("learned", "paper", with_options({"kl_weight": 0.5}, ["updates=7"]))
     assert paper.objective == "ratio"  # type: ignore[attr-defined]
     assert (changed.kl_weight, changed.updates, changed.objective) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
     with pytest.raises(PivotalError):
-        build_search("learned", "paper", {"kl_weight": 0.5}, ["kl_weight=1"])
+        with_options({"kl_weight": 0.5}, ["kl_weight=1"])
+
+
+def test_without_a_search_the_default_is_taken_or_the_one_that_has_the_option() -> None:
+    assert default_search(None, {"max_units": 3}) == "exchange"
+    assert default_search("paper", {}) == default_search(None, {"updates": 5}) == "learned"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,7 @@ def test_no_other_process_can_change_a_folder_before_its_report_is_written(
     quick = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--evidence", "none")
     arguments: dict[str, tuple[Any, ...]] = {
         "find": ("planted", "planted", *quick),
-        "compare": ("planted", "planted", "--searches", "random", "--max-units", "1"),
+        "compare": ("planted", "planted", "--searches", "attribution", "--max-units", "1"),
         "atlas": (tmp_path / "recipe.yaml",),
     }
     done = pivotal(verb, *arguments[verb], "--out", tmp_path / "out", "-q")

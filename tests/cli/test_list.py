@@ -32,7 +32,7 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
     from pivotal.problem.problem import Problem
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.searches.base import most_units
-    from pivotal.searches.learned import LearnedMask
+    from pivotal.searches.exchange import Exchange
 
     said = f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
     assert said in " ".join(pivotal("find", "--help").out.replace("│", " ").split())
@@ -42,7 +42,7 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
                 assert option["default"] is None and said in option["help"]
     model, pairs = load_model("planted"), load_phenomenon("planted")
     for steps, most in MAX_UNITS.items():
-        assert most_units(LearnedMask().max_units, Problem(model, pairs, steps=steps)) == most
+        assert most_units(Exchange().max_units, Problem(model, pairs, steps=steps)) == most
 
 
 def test_phenomena_have_labels_and_sizes(pivotal: Any) -> None:

@@ -15,7 +15,6 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.relabel import pooled
-from pivotal.searches.ablation import ablation_ranks
 from pivotal.searches.tools.trials import score_runs
 
 PLANTED = plant()
@@ -65,8 +64,6 @@ def test_each_question_counts_the_same_in_the_loss_and_in_the_flips(joint: Probl
     scores = score_runs(joint, Terms(), torch.zeros(1, 1), *edit(joint, 0))
     assert scores.score.sum().item() == pytest.approx(loss, rel=1e-4)
     assert scores.accuracy.sum().item() == pytest.approx(0.5)
-    alone = ablation_ranks(joint, prefixes=0).flips
-    assert [alone[joint.space.flat(unit)].item() for unit in OF_CLASS] == pytest.approx([0.5, 0.5, 0])
 
 
 def test_each_question_has_as_many_prefixes_in_a_batch_and_in_a_sample(joint: Problem) -> None:

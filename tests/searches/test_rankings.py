@@ -1,78 +1,42 @@
-"""Searches that rank units by ablation or gradients, and random units as their control, on the planted model."""
+"""Units ranked by gradients and by ablation, on the planted model."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
 
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
-from pivotal.searches.ablation import Ablation, Effects, ablate, ablation_ranks, found_by_ablation, values_of
 from pivotal.searches.attribution import Attribution
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.random import RandomUnits
+from pivotal.searches.tools.ablation import ablated, effects_of, found_by_ablation
 from pivotal.units import Steps
-
-ABLATION = Ablation(max_units=3, refit=20, batch=32)
 
 
 @BOTH_STEPS
-@pytest.mark.parametrize("value", ["zero", "mean", "other-mean"])
-def test_the_planted_units_rank_first_by_ablation(steps: Steps, value: Any) -> None:
-    for seed in range(2):
-        found = replace(ABLATION, value=value).solve(planted_problem(steps, seed), runs=2, seed=seed)
-        assert [i.units for i in found.interventions] == [plant(seed).units] * 2
+def test_the_effect_of_a_unit_is_that_of_setting_it_to_zero_alone(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", 1000)  # several parts, the last one not full
+    problem = planted_problem(steps)
+    together = ablated(problem, range(64))
+    for unit in (0, 20, 63):
+        mask = torch.zeros(1, 64)
+        mask[0, unit] = 1
+        alone = problem.run(mask, torch.zeros(1, 2, 64)).log_ratio[0]
+        torch.testing.assert_close(together[unit], alone)
 
 
 def test_units_that_nothing_reads_have_no_effect() -> None:
     problem, planted = planted_problem(), plant()
-    effects = ablation_ranks(problem, prefixes=0)
-    ranks = effects.ranks()
+    effects = effects_of(problem)
     decoys = [problem.space.flat(unit) for unit in planted.decoys]
-    assert effects.log_ratio[decoys].abs().max() < 1e-4 and not effects.flips[decoys].any()
-    assert sorted(int(ranks[problem.space.flat(unit)]) for unit in planted.units) == [1, 2, 3]
-    assert sorted(ranks.tolist()) == list(range(1, 65))
-
-
-@BOTH_STEPS
-def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pivotal.problem.batch._ROWS", 1000)  # several parts, the last one not full
-    problem = planted_problem(steps)
-    shares: list[float] = []
-    values = values_of(problem, "other-mean")
-    together = ablate(problem, values, tell=shares.append)
-    for unit in (0, 20, 63):
-        mask = torch.zeros(1, 64)
-        mask[0, unit] = 1
-        torch.testing.assert_close(together[unit], problem.run(mask, values[None]).log_ratio[0])
-    assert len(shares) > 2 and shares[-1] == 1.0 and shares == sorted(shares)
-
-
-def test_among_units_that_flip_as_many_the_log_ratio_decides() -> None:
-    log_ratio, flips = torch.tensor([9.0, 1.0, 2.0, -1.0]), torch.tensor([0.0, 0.5, 0.5, 0.0])
-    effects = Effects(log_ratio=log_ratio, flips=flips, values=torch.zeros(2, 4))
-    assert effects.ranks("flips").tolist() == [3, 2, 1, 4]
-    assert effects.ranks("log-ratio").tolist() == [1, 3, 2, 4]
-
-
-def test_values_are_what_they_are_called() -> None:
-    problem = planted_problem("single")
-    assert not values_of(problem, "zero").any()
-    mean = values_of(problem, "mean")
-    torch.testing.assert_close(mean[0], mean[1])
-    torch.testing.assert_close(values_of(problem, "other-mean"), problem.measure_activations().own.flip(0))
-
-
-def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
-    problem = planted_problem()
-    best = replace(ABLATION, refit=0).solve(problem).best
-    flat = [problem.space.flat(unit) for unit in best.units]
-    np.testing.assert_allclose(best.values, problem.measure_activations().target[:, flat].numpy())
+    assert effects[decoys].abs().max() < 1e-4
+    assert set(effects.topk(3).indices.tolist()) == {problem.space.flat(unit) for unit in planted.units}
 
 
 # -- which discovered units would it have found? --
@@ -105,7 +69,7 @@ ATTRIBUTION = Attribution(max_units=3, method="gradient", value="target-mean", r
 
 
 def rank(search: Attribution, problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
-    return search.rank(problem, 0, lambda share: None)
+    return search.rank(problem, 0)
 
 
 @BOTH_STEPS
@@ -192,32 +156,3 @@ def test_a_bound_on_kl_is_kept(steps: Steps) -> None:
     found = [replace(search, max_kl=bound).solve(problem) for bound in (None, 0.1)]
     free, kept = (one.stages[0]["final"]["kl"] for one in found)
     assert kept <= 0.11 < free
-
-
-RANDOM = RandomUnits(max_units=3, refit=10, trial=5, batch=32)
-
-
-def test_runs_draw_sets_of_their_own_by_seed() -> None:
-    problem = planted_problem()
-    found = RANDOM.solve(problem, runs=8, seed=0)
-    sets = [i.units for i in found.interventions]
-    assert all(len(units) == 3 for units in sets) and len(set(sets)) == 8
-    later = [i.units for i in RANDOM.solve(problem, runs=3, seed=5).interventions]
-    assert later == sets[5:]  # run r uses the seed `seed + r`
-
-
-def test_of_many_draws_the_best_is_kept() -> None:
-    """A set with a planted unit flips a class; with 40 draws of 3 of 64 units nearly every run meets some."""
-    problem = planted_problem()
-    one, many = (replace(RANDOM, draws=draws).solve(problem, runs=3, seed=0) for draws in (1, 40))
-    assert all(a <= b for a, b in zip(many.train_score, one.train_score, strict=True))
-    for intervention in many.interventions:
-        assert set(intervention.units) & set(plant().units)
-
-
-def test_draws_in_several_parts_are_the_draws_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = replace(RANDOM, draws=10)
-    whole = search.solve(planted_problem(), runs=2, seed=0)
-    monkeypatch.setattr("pivotal.searches.random._AT_ONCE", 6)
-    parts = search.solve(planted_problem(), runs=2, seed=0)
-    assert [i.units for i in whole.interventions] == [i.units for i in parts.interventions]

@@ -16,13 +16,10 @@ from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms
-from pivotal.searches.ablation import Ablation
 from pivotal.searches.attribution import Attribution
 from pivotal.searches.base import Progress, budget_of
-from pivotal.searches.exchange import Exchange
 from pivotal.searches.greedy import Greedy
 from pivotal.searches.learned import LearnedMask, RelaxedSearch
-from pivotal.searches.random import RandomUnits
 from pivotal.searches.reinforce import Reinforce
 from pivotal.units import Steps
 
@@ -225,14 +222,6 @@ def test_progress_tells_of_every_run() -> None:
     assert learning[0].units[0] > 40 and learning[-1].units[0] < 35
 
 
-@pytest.mark.slow
-def test_an_exchange_at_the_end_does_no_harm() -> None:
-    problem = planted_problem()
-    plain, exchanged = (replace(LEARNED, exchange=n).solve(problem) for n in (0, 2))
-    assert exchanged.train_score[0] <= plain.train_score[0] * 1.01
-    assert "exchanged" in exchanged.stages[0] and "exchanged" not in plain.stages[0]
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -246,14 +235,11 @@ def test_an_exchange_at_the_end_does_no_harm() -> None:
         (lambda: LearnedMask(mask="bernouli"), "no masks named 'bernouli'. Did you mean 'bernoulli'"),
         (lambda: Reinforce(memory=1.0), "memory must be 0 or more and below 1"),
         (lambda: Attribution(reach=1.5), "reach must be above 0 and up to 1"),
-        (lambda: RandomUnits(draws=0), "draws must be 1 or more"),
         (lambda: Greedy(beam=0), "beam must be 1 or more, but it is 0"),
         (lambda: Greedy(points=2), "points must be 3 or more"),
-        (lambda: Exchange(start="greedy+exchange").check_there(), "starts from another search"),
-        (lambda: Exchange(start="random+gredy").check_there(), "Did you mean 'greedy'"),
         (lambda: LearnedMask(max_units=65).solve(planted_problem()), "There are 64 units .*max_units is 65"),
         (lambda: LearnedMask(max_fractional=99).solve(planted_problem()), "64 units"),
-        (lambda: Ablation().solve(planted_problem(), runs=0), "at least one run, but runs is 0"),
+        (lambda: Attribution().solve(planted_problem(), runs=0), "at least one run, but runs is 0"),
     ],
 )
 def test_impossible_settings_are_refused(make: Callable[[], object], says: str) -> None:

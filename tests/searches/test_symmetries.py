@@ -21,9 +21,8 @@ from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "ablation": {},
     "attribution": {},
-    "exchange": {"start": "attribution"},
+    "exchange": {},
     "greedy": {"refit": 15, "polish": 10},
     "learned": {"updates": 40, "refit": 15, "batch": 0},
     "reinforce": {"updates": 40, "refit": 15, "batch": 0},

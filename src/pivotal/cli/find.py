@@ -16,7 +16,7 @@ from pivotal.options import check_least
 from pivotal.questions.question import JOINT, Question
 
 if TYPE_CHECKING:
-    from pivotal.searches.base import Search
+    pass
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,11 @@ class FindOptions:
     """What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds the change
     of each question, --max-kl (default 0.02) the KL of the text. May be repeated."""
     runs: int = 1
-    """Number of runs, computed together, with consecutive seeds."""
-    search: str = "learned"
-    """A name from `pivotal list searches`."""
+    """Number of runs, with consecutive seeds. A seed draws the training pairs on which units are chosen, and the noise
+    of a search that has some."""
+    search: str | None = None
+    """A name from `pivotal list searches`. Default: exchange, or learned with a preset or an option that only learned
+    has."""
     preset: str | None = None
     """A named set of options of the search, e.g. paper, which also means --values unbounded."""
     controls: int = CONTROLS
@@ -104,22 +106,24 @@ def find(
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
-    from pivotal.searches import preset_values
+    from pivotal.searches import choose, default_search, preset_values
     from pivotal.watch import display
 
+    stated = {name: value for name, value in vars(bounds).items() if value is not None}
+    given = with_options(stated, option or [])
+    search = options.search or default_search(options.preset, given)
     asked: dict[str, Any] = {"phenomenon": JOINT.join([question.phenomenon, *(more or ())])}
     if shared_options.is_default(ctx, "values"):
-        asked |= preset_values(options.search, options.preset)
+        asked |= preset_values(search, options.preset)
     keep = options.keep or []
     if not all(one.strip() for one in keep):
         raise PivotalError(
             "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
         )
-    given = {name: value for name, value in vars(bounds).items() if value is not None}
     with display(quiet) as watching:
         found = solve(
             replace(question, **asked, keep=JOINT.join(keep)).checked(),
-            build_search(options.search, options.preset, given, option or []),
+            choose(search, options.preset, given),
             runs=options.runs,
             controls=options.controls,
             evidence=options.evidence,
@@ -142,10 +146,8 @@ def find(
     terminal.line(f"{place} {folder.path}; read {folder.report}")
 
 
-def build_search(name: str, preset: str | None, given: dict[str, Any], options: Sequence[str]) -> Search:
-    """The search with its settings: those of the preset, overridden by the options."""
-    from pivotal.searches import choose
-
+def with_options(given: dict[str, Any], options: Sequence[str]) -> dict[str, Any]:
+    """The settings of a search with those that were written -o NAME=VALUE."""
     for text in options:
         key, equals, value = text.partition("=")
         key = key.strip().replace("-", "_")
@@ -156,4 +158,4 @@ def build_search(name: str, preset: str | None, given: dict[str, Any], options: 
         if key in given:
             raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value
-    return choose(name, preset, given)
+    return given

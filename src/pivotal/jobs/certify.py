@@ -14,8 +14,8 @@ from pivotal.records.certificate import Certificate, Effort
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.searches import SEARCHES
-from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress
+from pivotal.searches.tools.ablation import found_by_ablation
 from pivotal.watch import Silent, Watch
 
 

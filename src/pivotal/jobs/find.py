@@ -38,7 +38,7 @@ from pivotal.records.run import Progress
 from pivotal.records.summary import Seconds, Summary
 from pivotal.searches import bounded, settled
 from pivotal.searches.base import Discovery, Search, check_runs
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches.exchange import Exchange
 from pivotal.stopping import Stop, saying, signals
 from pivotal.watch import Silent, Watch, display
 
@@ -74,7 +74,7 @@ def find(
 ) -> Finding:
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
-    By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
+    By default the question is `Question()` and the search `Exchange()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
     before the verdict; "full" repeats the search with permuted labels. `others` are phenomena
     that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` and
@@ -85,7 +85,7 @@ def find(
     no other process can change the folder; it is called if the run has changed, or if it has no report.
     """
     started, question = time.monotonic(), question or Question()
-    search = _settled(search or LearnedMask(), question)
+    search = _settled(search or Exchange(), question)
     check_controls(controls)
     check_level(evidence)
     check_runs(runs, question.seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pivotal.errors import PivotalError
-from pivotal.options import build, preset_of
+from pivotal.options import build, options_of, preset_of
 from pivotal.problem.kept import is_text
 from pivotal.registry import Registry
 from pivotal.searches.base import Attempt, Checkpoint, Discovery, Progress, Search
@@ -21,11 +21,19 @@ __all__ = [
     "Search",
     "bounded",
     "choose",
+    "default_search",
     "preset_values",
     "settled",
 ]
 
 SEARCHES: Registry[Search] = Registry("searches", __name__, Search)  # type: ignore[type-abstract]
+
+
+def default_search(preset: str | None, given: Iterable[str]) -> str:
+    """The search if none is named: `exchange`, or `learned` for a preset or settings that only `learned` has."""
+    has = {option.name for option in options_of(SEARCHES.get("exchange"))}
+    only = {option.name for option in options_of(SEARCHES.get("learned"))} - has
+    return "learned" if preset is not None or only.intersection(given) else "exchange"
 
 
 def choose(name: str, preset: str | None, given: Mapping[str, object]) -> Search:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -14,8 +13,8 @@ from torch import Tensor
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import require, require_least
-from pivotal.searches.choose_then_fit import Ranked, Ranking
+from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require, require_least
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools import SetValues
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import ends_of, grid_of
@@ -23,20 +22,23 @@ from pivotal.searches.tools.trials import ends_of, grid_of
 Method = Literal["gradient", "integrated"]
 Value = Literal["range", "bound", "target-mean"]
 
-_RATE = 0.1
+Ranked: TypeAlias = tuple[Float[Tensor, " units"], SetValues]
+"""The score of each unit (higher is better), and the values with which units are tried."""
+
+RATE = 0.1
 """The rate of the fit. Its updates are few, so its steps are large."""
 _LOOKS = 3
 """How often the fit scores its values."""
 _POSITIONS = 128
 """Number of drawn positions at which the fit measures the KL of its scores."""
-_FITTED = 512
+FITTED = 512
 """Number of distinct prefixes on which values are fitted."""
-_LONGER = 6
+LONGER = 6
 """A fit with a bound has this many times the updates."""
 
 
 @dataclass(frozen=True)
-class Attribution(Ranking):
+class Attribution(Selection):
     """Rank units by -d loss / d mask and take the first k. This is gradient x (h - value), summed over the edited
     states and over both directions. The value is the end of the unit's natural range with the larger gain, chosen for
     each direction.
@@ -82,10 +84,28 @@ class Attribution(Ranking):
         """Few and large steps from the ends of the ranges, on few prefixes, because each new batch must be prepared.
         With a bound the fit is long, because values converge to it only after many small updates."""
         if self.terms.bounded:
-            return Refit(self.terms, _LONGER * self.refit, batch=2 * self.batch), 0
-        return Refit(self.terms, self.refit, _RATE, self.batch, _LOOKS, _POSITIONS), _FITTED
+            return Refit(self.terms, LONGER * self.refit, batch=2 * self.batch), 0
+        return Refit(self.terms, self.refit, RATE, self.batch, _LOOKS, _POSITIONS), FITTED
 
-    def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        scores, values = zip(*self.ranked(problem, attempt), strict=True)
+        shape = (attempt.runs, len(problem.labels), len(problem.space))
+        mask = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
+        for row, score in zip(mask, scores, strict=True):
+            row[:, score.topk(most_units(self.max_units, problem)).indices] = True
+        return self.conclude(problem, mask, torch.stack(values), attempt)
+
+    def ranked(self, problem: Problem, attempt: Attempt) -> list[Ranked]:
+        """The ranking of each run, on training pairs that it draws."""
+        found = []
+        for run in range(attempt.runs):
+            attempt.report(Progress("rank", run, attempt.runs))
+            attempt.between_steps()
+            found.append(self.rank(problem, attempt.seed + run))
+        return found
+
+    def rank(self, problem: Problem, seed: int) -> Ranked:
+        """Rank all units on a sample of the training pairs."""
         sample = problem.sample(self.prefixes, seed)
         at = torch.zeros(1, device=problem.model.device)
         if self.value == "target-mean":

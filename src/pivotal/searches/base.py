@@ -111,8 +111,6 @@ class Search(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    chance: ClassVar[bool] = False
-    """Whether the search is a random control, which may find nothing."""
     preset_values: ClassVar[Mapping[str, Values]] = {}
     """What a preset sets units to, by its name. The command line and recipes use it if they do not say `values`."""
 

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.options import check_choices
@@ -20,7 +12,6 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Attempt,
     Discovery,
-    Progress,
     Search,
     Stages,
     check_budget,
@@ -29,13 +20,11 @@ from pivotal.searches.base import (
     require,
     require_least,
 )
-from pivotal.searches.tools import HardMasks, RunValues, SetValues
+from pivotal.searches.tools import HardMasks, RunValues
 from pivotal.searches.tools.refit import Refit
 
 _SAMPLE = 512
 """Number of distinct training prefixes on which the result is scored."""
-
-Ranked: TypeAlias = tuple[Float[Tensor, " units"], SetValues]
 
 
 @dataclass(frozen=True)
@@ -99,31 +88,3 @@ class Selection(Search):
     def last_fit(self) -> tuple[Refit, int]:
         """The fit of the values of the chosen units, and the number of distinct prefixes to fit them on; 0 is all."""
         return Refit(self.terms, self.refit, batch=self.batch), 0
-
-
-class Ranking(Selection):
-    """Searches that score every unit once and take the units with the highest scores."""
-
-    @abstractmethod
-    def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
-        """The score of each unit (higher is better) and the initial values. `tell` receives the share done."""
-
-    def _ranked(self, problem: Problem, attempt: Attempt) -> list[Ranked]:
-        def tell(run: int, share: float) -> None:
-            done = round(100 * (run + share) / attempt.runs)
-            attempt.report(Progress("rank", done, 100))
-            attempt.between_steps()
-
-        return [self.rank(problem, attempt.seed + run, partial(tell, run)) for run in range(attempt.runs)]
-
-    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
-        ranked = self._ranked(problem, attempt)
-        return self._top(problem, ranked, most_units(self.max_units, problem), attempt)
-
-    def _top(self, problem: Problem, ranked: Sequence[Ranked], size: int, attempt: Attempt) -> Discovery:
-        values = torch.stack([value for _, value in ranked])
-        shape = (len(ranked), len(problem.labels), len(problem.space))
-        mask = torch.zeros(shape, dtype=torch.bool, device=values.device)
-        for row, (score, _) in zip(mask, ranked, strict=True):
-            row[:, score.topk(size).indices] = True
-        return self.conclude(problem, mask, values, attempt)

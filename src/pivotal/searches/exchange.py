@@ -1,132 +1,138 @@
-"""Local search: start from the result of another search and swap single units while that lowers the loss."""
+"""The default search: rank units by gradients, then swap single units while that lowers the loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import dense
+from pivotal.models.edits import dense, spread
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
+from pivotal.searches.attribution import FITTED, LONGER, RATE, Attribution, Value
 from pivotal.searches.base import (
     Attempt,
-    Checkpoint,
     Discovery,
     Progress,
-    Search,
     interventions_of,
     most_units,
+    require,
     require_least,
 )
-from pivotal.searches.choose_then_fit import Selection
-from pivotal.searches.tools.swaps import Exchanger, Walk, masks_and_values, state_of
+from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
+from pivotal.searches.tools.hardening import Hardening
+from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.trials import gains_at, places_of, score_runs
+
+_COMPARED = 256
+"""Number of distinct prefixes on which the best swaps are compared with the set."""
+_GAIN = 0.005
+"""A swap must lower the loss by more than this: less is a difference between samples of pairs."""
 
 
 @dataclass(frozen=True)
-class Exchange(Selection):
-    """Swap one unit of the set for one outside it and refit the values, until no swap lowers the loss."""
+class Exchange(Attribution):
+    """Begin with the units that `attribution` ranks first. Fit their values for a few updates. First-order gains beside
+    the other units of the set then propose swaps of one unit, and masked runs score them. Make the best swap if it
+    lowers the loss, and repeat. At the end, fit the values once more and remove units that add nothing.
+
+    Nothing is random but the training pairs that a run draws: runs differ only in their samples.
+    """
 
     name: ClassVar[str] = "exchange"
     summary: ClassVar[str] = (
-        "local search: swap single units of another search's result while that lowers the loss"
+        "the default: units ranked by gradients, then swapped one at a time while that lowers the loss"
     )
-    presets: ClassVar[dict[str, dict[str, object]]] = {
-        "exact": {"candidates": 0},
-        "best": {"start": "attribution+greedy+learned"},
-    }
 
-    start: str = "attribution+greedy"
-    """Where to begin: a search, the best of several on training pairs (joined by +), or an intervention's folder."""
-    candidates: int = 24
-    """Replacements scored by masked runs for each unit: those with the highest first-order gain. 0 scores all."""
-    points: int = 6
-    """Number of values at which each candidate is scored in each direction."""
-    sample: int = 64
-    """Distinct prefixes on which swaps are scored; each run draws its own. 0 uses all."""
-    finalists: int = 5
-    """Swaps per round whose values are fitted. The best of them is made."""
-    polish: int = 40
-    """Updates of the values of each finalist."""
-    rounds: int = 10
+    value: Value = "bound"
+    """The values at which units are ranked and tried: the bound of their values with the larger gain, the end of the
+    natural range with the larger gain, or their mean under the target label."""
+    start: str = ""
+    """Folder of an intervention to begin with. By default the search begins with the units that rank first."""
+    rounds: int = 6
     """Maximum number of swaps."""
+    candidates: int = 16
+    """Swaps scored by masked runs in each round: those with the lowest first-order estimate of the loss."""
+    finalists: int = 4
+    """Swaps that are compared with the set on more prefixes."""
+    sample: int = 64
+    """Distinct prefixes on which swaps are proposed and scored; each run draws its own. 0 uses all."""
+    polish: int = 8
+    """Updates of the values before the first round and after each swap."""
+    prune: float = 0.002
+    """Remove a unit if that loses at most this share of the flips on training pairs. Negative keeps all units."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, candidates=0, points=3, sample=0, finalists=1, polish=1, rounds=1)
+        require_least(self, rounds=0, candidates=1, finalists=1, sample=0, polish=0)
+        require(self, "a share of the flips, below 1", lambda x: x < 1, "prune")
 
     def check_there(self) -> None:
         self._start()
 
     def start_fingerprint(self) -> str | None:
         start = self._start()
-        return start.fingerprint() if isinstance(start, Intervention) else None
+        return None if start is None else start.fingerprint()
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)
-        start = self._start()
-        if isinstance(start, Search):
-            start.check(problem, runs, seed)
-        else:
+        if (start := self._start()) is not None:
             self._check_start(start, problem)
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         state = attempt.load()
         if state is None:
-            begun = [dense(i, problem.space, problem.model.device) for i in self._begun(problem, attempt)]
+            walks, done = self._begin(problem, attempt), 0
         else:
-            begun = [(walk["mask"], walk["values"]) for walk in state["walks"]]
-        mask, values = (torch.cat(part) for part in zip(*begun, strict=True))
+            walks, done = [_Walk.restored(saved, problem) for saved in state["walks"]], state["round"]
+        steps = [_Step(self, problem, attempt.seed + run) for run in range(attempt.runs)]
+        while done < self.rounds and not all(walk.over for walk in walks):
+            walks = [walk if walk.over else step(walk) for step, walk in zip(steps, walks, strict=True)]
+            done += 1
+            losses = [float(walk.score) for walk in walks]
+            units = [float(walk.mask.any(0).sum()) for walk in walks]
+            attempt.report(Progress("exchange", done, self.rounds, losses, units, []))
+            attempt.between_steps(partial(_state, problem, walks, done))
+        budget = most_units(self.max_units, problem)
+        return self.hardening.run(problem, None, *_masks_and_values(walks), budget, attempt)
 
-        def between(round_: int, walks: list[Walk]) -> None:
-            scores = [float(walk.here.score[0]) for walk in walks]
-            units = [float(walk.here.mask.any(1).sum()) for walk in walks]
-            attempt.report(Progress("exchange", round_, self.rounds, scores, units, []))
-            attempt.between_steps(partial(_state, problem, round_, walks))
+    def _begin(self, problem: Problem, attempt: Attempt) -> list[_Walk]:
+        """The first set of each run."""
+        start, size = self._start(), most_units(self.max_units, problem)
+        price = self.terms.first_price(problem)
+        walks = []
+        for score, ends in self.ranked(problem, attempt):
+            mask = torch.zeros(len(problem.labels), len(problem.space), dtype=torch.bool, device=ends.device)
+            mask[:, score.topk(size).indices] = True
+            values = ends
+            if start is not None:
+                mask, values = (part[0] for part in dense(start, problem.space, ends.device))
+            walks.append(_Walk(mask.bool(), values, ends, price, torch.tensor(torch.inf)))
+        return walks
 
-        walks = self._exchanger.improve(
-            problem, mask.bool(), values, attempt.seed, between=between, resumed=state
-        )
-        return self.conclude(problem, *masks_and_values(walks), attempt)
-
-    def _begun(self, problem: Problem, attempt: Attempt) -> Sequence[Intervention]:
-        """The intervention that each run starts from."""
-        start = self._start()
-        if isinstance(start, Intervention):
-            return (start,) * attempt.runs
-        stop = None if attempt.checkpoint is None else _StopOnly(attempt.checkpoint)
-        return start._solve(problem, replace(attempt, checkpoint=stop)).interventions
+    def fit(self, updates: int) -> Refit:
+        """A fit of values with so many updates, or more of them under a bound."""
+        if self.terms.bounded:
+            return Refit(self.terms, LONGER * updates, batch=2 * self.batch)
+        return Refit(self.terms, updates, RATE, self.batch, looks=1, positions=self.batch)
 
     @property
-    def _exchanger(self) -> Exchanger:
-        shared = ("candidates", "points", "sample", "finalists", "polish", "batch", "rounds")
-        return Exchanger(self.terms, **{name: getattr(self, name) for name in shared})
+    def hardening(self) -> Hardening:
+        """The last fit, and the removal of units."""
+        if self.terms.bounded:
+            return Hardening(self.terms, LONGER * self.refit, self.prune, self.batch, shared=True)
+        return Hardening(
+            self.terms, self.refit, self.prune, self.batch, shared=True, rate=RATE, prefixes=FITTED
+        )
 
-    def _start(self) -> Search | Intervention:
-        """The search to start from, with the settings of this search that it shares, or the intervention."""
-        from pivotal.searches import SEARCHES
-
-        if self.start not in SEARCHES and Path(self.start).is_dir():
-            return Intervention.load(Path(self.start))
-        searches = tuple(self._search(name.strip()) for name in self.start.split("+"))
-        return searches[0] if len(searches) == 1 else BestOf(searches)
-
-    def _search(self, name: str) -> Search:
-        from pivotal.options import build
-        from pivotal.searches import SEARCHES
-
-        if name == self.name:
-            raise PivotalError(
-                f"An exchange starts from another search, but start is {self.start!r}. Name another."
-            )
-        cls = SEARCHES.get(name)
-        shared = {f.name for f in fields(Selection)} - {"refit"}
-        return build(cls, {f.name: getattr(self, f.name) for f in fields(cls) if f.name in shared})  # type: ignore[arg-type]
+    def _start(self) -> Intervention | None:
+        return Intervention.load(Path(self.start)) if self.start else None
 
     def _check_start(self, start: Intervention, problem: Problem) -> None:
         start.check_model(problem.model.name, problem.model.fingerprint())
@@ -138,54 +144,104 @@ class Exchange(Selection):
             )
         if len(start) > (most := most_units(self.max_units, problem)):
             raise PivotalError(
-                f"An exchange keeps the number of units, but the intervention in {self.start} has {len(start)} units "
-                f"and max_units is {most}. Raise max_units."
+                f"An exchange adds no units, but the intervention in {self.start} has {len(start)} units and max_units "
+                f"is {most}. Raise max_units."
             )
 
 
-def _state(problem: Problem, round_: int, walks: list[Walk]) -> dict[str, Any]:
-    return {"interventions": interventions_of(problem, *masks_and_values(walks)), **state_of(round_, walks)}
-
-
 @dataclass(frozen=True)
-class _StopOnly:
-    """A checkpoint that can stop the search to start from but does not keep its state."""
+class _Walk:
+    """The set of one run between two rounds."""
 
-    checkpoint: Checkpoint
+    mask: SetMask
+    values: SetValues
+    ends: SetValues
+    """What units outside the set are set to when they are tried."""
+    price: Float[Tensor, " bounds"]
+    score: Float[Tensor, ""]
+    """The loss of the set where it was last compared with its swaps."""
+    over: bool = False
+    """Whether no swap lowers the loss."""
 
-    def load(self) -> None:
-        return None
-
-    def save(self, state: dict[str, Any]) -> None:
-        pass
-
-    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
-        self.checkpoint.between_steps()
-
-
-@dataclass(frozen=True)
-class BestOf(Search):
-    """Run every search and keep the best result on training pairs. The cost is that of all searches.
-
-    All searches must minimise the same loss, so that their scores can be compared. This search is not in the registry:
-    `start` of the search `exchange` makes one from several names.
-    """
-
-    searches: tuple[Search, ...]
-
-    def check(self, problem: Problem, runs: int, seed: int) -> None:
-        for search in self.searches:
-            search.check(problem, runs, seed)
-
-    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
-        return _best([search._solve(problem, attempt) for search in self.searches])
+    @staticmethod
+    def restored(saved: dict[str, Any], problem: Problem) -> _Walk:
+        device = problem.model.device
+        return _Walk(**{key: part.to(device) if key != "over" else part for key, part in saved.items()})
 
 
-def _best(found: Sequence[Discovery]) -> Discovery:
-    runs = range(len(found[0].interventions))
-    best = [min(found, key=lambda one, r=run: one.train_score[r]) for run in runs]  # type: ignore[misc]
-    return Discovery(
-        tuple(one.interventions[run] for run, one in zip(runs, best, strict=True)),
-        tuple(one.train_score[run] for run, one in zip(runs, best, strict=True)),
-        tuple(one.stages[run] for run, one in zip(runs, best, strict=True)),
-    )
+def _state(problem: Problem, walks: list[_Walk], done: int) -> dict[str, Any]:
+    saved = [{field.name: getattr(walk, field.name) for field in fields(walk)} for walk in walks]
+    return {
+        "interventions": interventions_of(problem, *_masks_and_values(walks)),
+        "walks": saved,
+        "round": done,
+    }
+
+
+def _masks_and_values(walks: list[_Walk]) -> tuple[HardMasks, RunValues]:
+    return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
+
+
+class _Step:
+    """One round of one run: fit the values, propose swaps, and make the best one if it lowers the loss."""
+
+    def __init__(self, search: Exchange, problem: Problem, seed: int) -> None:
+        self._search, self._problem, self._seed = search, problem, seed
+        self._places = places_of(problem.space, problem.model.device)
+
+    def __call__(self, walk: _Walk) -> _Walk:
+        search, problem = self._search, self._problem
+        values, price = walk.values, walk.price
+        if search.polish:
+            part = problem.sample(0 if search.terms.bounded else FITTED, self._seed)
+            fitted = search.fit(search.polish).fit(
+                part, walk.mask[None].float(), values[None], seed=self._seed
+            )
+            values, price = fitted.values[0], fitted.price[0]
+        masks, tried = self._swaps(walk, values, price)
+        sample = problem.sample(search.sample, self._seed)
+        best = self._scores(sample, price, masks, tried).argsort()[: search.finalists]
+        chosen, at = torch.cat([walk.mask[None], masks[best]]), torch.cat([values[None], tried[best]])
+        score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
+        least = int(score.argmin())
+        over = not score[least] < score[0] - _GAIN
+        least = 0 if over else least
+        return _Walk(chosen[least], at[least], walk.ends, price, score[least], over)
+
+    def _swaps(
+        self, walk: _Walk, values: SetValues, price: Float[Tensor, " bounds"]
+    ) -> tuple[HardMasks, RunValues]:
+        """The sets after each of the swaps with the lowest first-order estimate of the loss."""
+        problem, search, mask = self._problem, self._search, walk.mask
+        units = mask.any(0).nonzero()[:, 0]
+        row = torch.arange(len(units), device=mask.device)
+        without = mask.repeat(len(units), 1, 1)
+        without[row, :, units] = False
+        prices = price.expand(len(units), -1)
+        at = torch.where(spread(problem.space, mask), values, walk.ends).expand(len(units), -1, -1)
+        sample = problem.sample(search.sample, self._seed)
+        loss, gain = gains_at(sample, search.terms, prices, without, at)
+        acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
+        estimate = loss[:, None] - (gain * acting).sum(1)
+        estimate[:, units] = torch.inf
+        room = len(units) * (len(problem.space) - len(units))
+        best = estimate.flatten().topk(min(search.candidates, room), largest=False).indices
+        out, in_ = best // len(problem.space), best % len(problem.space)
+        swap = torch.arange(len(best), device=mask.device)
+        masks, tried = without[out].clone(), values.repeat(len(best), 1, 1)
+        masks[swap, :, in_] = mask[:, units[out]].T
+        where = self._places[in_]
+        tried[swap[:, None], :, where] = walk.ends[:, where].permute(1, 2, 0)
+        return masks, tried
+
+    @torch.no_grad()
+    def _scores(
+        self, sample: Problem, price: Float[Tensor, " bounds"], masks: HardMasks, values: RunValues
+    ) -> Float[Tensor, " sets"]:
+        at_once, terms = sample.runs_at_once(), self._search.terms
+        parts = zip(masks.split(at_once), values.split(at_once), strict=True)
+        scores = [
+            score_runs(sample, terms, price.expand(len(mask), -1), mask.float(), at).score.sum(1)
+            for mask, at in parts
+        ]
+        return torch.cat(scores)

@@ -103,7 +103,6 @@ class LearnedMask(RelaxedSearch):
             "prune": -1.0,
             "pool": 0,
         },
-        "exchange": {"exchange": 6},
     }
 
     batch: int = 64
@@ -119,12 +118,10 @@ class LearnedMask(RelaxedSearch):
     pool: int = 1500
     """In larger spaces, start with this many units: those with the highest first-order gain. 0 starts with all. With
     values in their natural ranges the start has 64 units, or four times those that the relaxed mask may have."""
-    exchange: int = 0
-    """Maximum number of swaps at the end. Each swap replaces one unit while that lowers the loss."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, exchange=0, pool=0)
+        require_least(self, pool=0)
         require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_fractional")
         if self.max_fractional is not None:
             check_budget(self.max_fractional, "max_fractional")
@@ -170,5 +167,4 @@ class LearnedMask(RelaxedSearch):
 
     @property
     def hardening(self) -> Hardening:
-        shared = self.masks == "shared"
-        return replace(super().hardening, shared=shared, exchange=self.exchange)
+        return replace(super().hardening, shared=self.masks == "shared")

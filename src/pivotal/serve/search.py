@@ -24,7 +24,7 @@ from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.run import Progress
 from pivotal.report.page import write_report
-from pivotal.searches import choose
+from pivotal.searches import choose, default_search
 from pivotal.serve.requests import Start
 from pivotal.stopping import exit_code, signals
 from pivotal.watch import mean_of
@@ -182,7 +182,7 @@ def _run(start: Start, device: str | None) -> None:
     given = {"max_units": start.max_units, "updates": start.updates}
     given = {name: value for name, value in given.items() if value is not None}
     question = Question(start.model, start.phenomenon, steps=start.steps, seed=start.seed)
-    search = choose("learned", None, given)
+    search = choose(default_search(None, given), None, given)
     told: dict[str, Any] = {"command": command_of(start), "watch": _Lines(), "report": write_report}
     found = find(question, search, runs=start.runs, device=device, **told)
     _tell(kind="done", path=str(found.folder.path.resolve()), already=found.already)

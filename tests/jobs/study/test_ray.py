@@ -25,8 +25,8 @@ from pivotal.jobs.study.recipe import Recipe, Resources
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.problem.problem import Problem
 from pivotal.records.study import StudyRow, read_results
+from pivotal.searches.attribution import Attribution
 from pivotal.searches.base import Attempt, Discovery, Search
-from pivotal.searches.random import RandomUnits
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,7 +68,7 @@ class Deadly(Search):
         if dead < self.deaths:
             (Path(self.marks) / str(dead)).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return RandomUnits(max_units=3).solve(problem, runs=attempt.runs, seed=attempt.seed)
+        return Attribution(max_units=3).solve(problem, runs=attempt.runs, seed=attempt.seed)
 
 
 def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[RunBatch, list[StudyRow]]]:

@@ -24,7 +24,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
-from pivotal.searches import SEARCHES, Search, choose, preset_values, settled
+from pivotal.searches import SEARCHES, Search, choose, default_search, preset_values, settled
 from pivotal.searches.base import check_runs
 from pivotal.units import Steps
 
@@ -36,8 +36,9 @@ QUESTION = tuple(option.name for option in options_of(Question) if not option.na
 class CellSettings:
     """The settings of a cell that belong neither to its question nor to its search."""
 
-    search: str = "learned"
-    """A name from `pivotal list searches`."""
+    search: str = ""
+    """A name from `pivotal list searches`. Default: exchange, or learned with a preset or an option that only learned
+    has."""
     preset: str | None = None
     """A preset of the search."""
     runs: int | None = None
@@ -157,6 +158,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         own = build(
             CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION}, "a cell"
         )
+        own = dataclasses.replace(own, search=own.search or default_search(own.preset, given))
         asked = preset_values(own.search, own.preset) | {k: v for k, v in given.items() if k in QUESTION}
         question = build(Question, asked, "a cell")
     except PivotalError as error:

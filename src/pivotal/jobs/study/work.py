@@ -29,7 +29,7 @@ from pivotal.questions.question import Question
 from pivotal.records.certificate import Ablations
 from pivotal.records.run import Progress
 from pivotal.records.study import StudyRow
-from pivotal.searches.ablation import found_by_ablation
+from pivotal.searches.tools.ablation import found_by_ablation
 from pivotal.watch import Named, Silent, Watch
 
 _SMALLER = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool
@@ -15,7 +15,6 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Stages
 from pivotal.searches.tools import HardMasks, Prices, RunValues, SetMask, SoftMasks
 from pivotal.searches.tools.refit import Refit
-from pivotal.searches.tools.swaps import Exchanger, masks_and_values
 
 _SAMPLE = 512
 """Number of distinct training prefixes on which stages are scored and units are pruned."""
@@ -34,7 +33,7 @@ class Hardening:
     """The steps from a relaxed mask to an intervention.
 
     Refit the values. Remove half of the surplus units and refit, until the budget is kept. Remove more units if the
-    bound on KL is still exceeded. Prune units that add nothing, swap units if that lowers the loss, and refit again.
+    bound on KL is still exceeded. Prune units that add nothing, and refit again.
     """
 
     terms: Terms
@@ -45,27 +44,31 @@ class Hardening:
     batch: int
     shared: bool
     """One mask for both directions, or one mask per direction."""
-    exchange: int = 0
-    """Maximum number of swaps before the last refit."""
+    rate: float = 0.05
+    """Learning rate of the values."""
+    prefixes: int = 0
+    """Distinct prefixes on which values are fitted. 0 uses all."""
 
     def run(
         self,
         problem: Problem,
-        relaxed: SoftMasks,
+        relaxed: SoftMasks | None,
         mask: HardMasks,
         values: RunValues,
         budget: int,
         attempt: Attempt,
     ) -> Discovery:
-        """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, scored only."""
+        """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, if there is one; it
+        is only scored."""
         seed = attempt.seed
         sample, compared = problem.sample(_SAMPLE, seed), problem.sample(_COMPARED, seed)
         price = self.terms.weights(problem).repeat(len(values), 1)
         stages = Stages(self.terms, sample, attempt)
-        stages.add("relaxed", relaxed, values)
+        if relaxed is not None:
+            stages.add("relaxed", relaxed, values)
         stages.add("hard", mask.float(), values)
-        everyone = torch.ones(len(mask), dtype=torch.bool, device=mask.device)
         if self.refit:
+            everyone = torch.ones(len(mask), dtype=torch.bool, device=mask.device)
             values, price = self._refitted(problem, mask, values, price, everyone, budget, seed)
             stages.add("refit", mask.float(), values)
         while True:
@@ -86,11 +89,7 @@ class Hardening:
         if self.prune >= 0:
             less = prune(sample, self.terms, mask, values, self.prune, shared=self.shared)
             changed, mask = differing(less, mask), less
-            values, price = self._refitted(problem, mask, values, price, changed, budget, seed)
-        if self.exchange:
-            mask, values = masks_and_values(self._exchanger.improve(problem, mask, values, seed))
-            stages.add("exchanged", mask.float(), values)
-            values, _ = self._refitted(problem, mask, values, price, everyone, budget, seed)
+            values, _ = self._refitted(problem, mask, values, price, changed, budget, seed)
         stages.add("final", mask.float(), values)
         return stages.discovery(problem, mask, values)
 
@@ -110,21 +109,19 @@ class Hardening:
             return values, price
         values, price = values.clone(), price.clone()
         over = torch.tensor([n > budget for n in sizes(mask, self.shared)], device=mask.device)
+        part = problem.sample(self.prefixes, seed)
         for updates, some in ((self.refit // 2, chosen & over), (self.refit, chosen & ~over)):
             if bool(some.any()):
                 refit = self._refit(updates)
-                fitted = refit.fit(problem, mask[some].float(), values[some], seed=seed)
+                fitted = refit.fit(part, mask[some].float(), values[some], seed=seed)
                 values[some], price[some] = fitted.values, fitted.price
         return values, price
 
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.
         batch = 2 * self.batch if self.terms.bounded else self.batch
-        return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
-
-    @property
-    def _exchanger(self) -> Exchanger:
-        return Exchanger(self.terms, batch=self.batch, rounds=self.exchange)
+        looks = max(1, updates // _LOOK)
+        return Refit(self.terms, updates, self.rate, batch, looks, _POSITIONS)
 
 
 _KL_NODES = 96
@@ -205,6 +202,8 @@ def prune(
     must not exceed a bound that was kept, or exceed a broken bound further.
     """
     mask = mask.clone()
+    if terms.max_kl is None:
+        terms = replace(terms, kl_weight=0.0)  # only bounds are looked at
     with torch.no_grad():
         outcome = problem.run(mask.float(), values)
         best = outcome.flips().tolist()

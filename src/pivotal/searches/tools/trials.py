@@ -113,33 +113,35 @@ def first_order(
     `active` gives the directions in which the new unit is active; by default both. The slope is linear in the value,
     so that the two ends of the grid suffice. Each direction takes the better end.
     """
-    low, high = _gains_of_ends(problem, terms, price, mask, values, grid)
+    ends = [torch.where(spread(problem.space, mask), values, end) for end in ends_of(grid)]
+    low, high = (gains_at(problem, terms, price, mask, at)[1] for at in ends)
     gain = torch.maximum(low, high)
     if active is not None:
         gain = gain * active[..., None]
     return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
 
 
-def _gains_of_ends(
-    problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues, grid: Grid
-) -> tuple[SoftMasks, SoftMasks]:
-    """The first-order gain of each unit at the two ends of the grid."""
+def gains_at(
+    problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues
+) -> tuple[Float[Tensor, " runs"], SoftMasks]:
+    """The loss of each set, with KL and the other bounded costs times their prices, and the first-order gain of each
+    unit at its value in each direction."""
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
 
-    def gain(some: Int[Tensor, " some"], end: SetValues) -> Float[Tensor, "some directions units"]:
+    def both(some: Int[Tensor, " some"]) -> tuple[Tensor, Tensor]:
         slope_at = mask[some].float().requires_grad_()
-        on = spread(problem.space, mask[some])
-        outcome = problem.run(slope_at, torch.where(on, values[some], end))
+        outcome = problem.run(slope_at, values[some])
         costs = terms.costs(problem, outcome, drawn)
         loss = terms.loss(outcome) + (price[some] * costs.abs()).sum(1)
-        return -torch.autograd.grad(loss.sum(), slope_at)[0]
+        return loss.detach(), -torch.autograd.grad(loss.sum(), slope_at)[0]
 
-    low: list[Tensor] = []
-    high: list[Tensor] = []
-    for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
-        for found, end in zip((low, high), ends_of(grid), strict=True):
-            found.append(problem.as_memory_allows(partial(gain, some, end)))
-    return torch.cat(low), torch.cat(high)
+    runs = torch.arange(len(mask), device=mask.device)
+    parts = [
+        problem.as_memory_allows(partial(both, some))
+        for some in runs.split(problem.runs_at_once(learning=True))
+    ]
+    loss, gain = (torch.cat(part) for part in zip(*parts, strict=True))
+    return loss, gain
 
 
 def finalists(
