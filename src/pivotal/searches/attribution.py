@@ -16,7 +16,7 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require, require_least
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools import SetValues
-from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.refit import FITTED, RATE, Refit
 from pivotal.searches.tools.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]
@@ -25,14 +25,10 @@ Value = Literal["range", "bound", "target-mean"]
 Ranked: TypeAlias = tuple[Float[Tensor, " units"], SetValues]
 """The score of each unit (higher is better), and the values with which units are tried."""
 
-RATE = 0.1
-"""The rate of the fit. Its updates are few, so its steps are large."""
 _LOOKS = 3
 """How often the fit scores its values."""
 _POSITIONS = 128
 """Number of drawn positions at which the fit measures the KL of its scores."""
-FITTED = 512
-"""Number of distinct prefixes on which values are fitted."""
 LONGER = 6
 """A fit with a bound has this many times the updates."""
 
@@ -81,8 +77,8 @@ class Attribution(Selection):
         return super().terms.for_batches(self.batch)
 
     def last_fit(self) -> tuple[Refit, int]:
-        """Few and large steps from the ends of the ranges, on few prefixes, because each new batch must be prepared.
-        With a bound the fit is long, because values converge to it only after many small updates."""
+        """Few and large steps from the ends of the ranges, on few prefixes. With a bound the fit is long, because
+        values converge to it only after many small updates."""
         if self.terms.bounded:
             return Refit(self.terms, LONGER * self.refit, batch=2 * self.batch), 0
         return Refit(self.terms, self.refit, RATE, self.batch, _LOOKS, _POSITIONS), FITTED

@@ -15,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import dense, spread
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
-from pivotal.searches.attribution import FITTED, LONGER, RATE, Attribution, Value
+from pivotal.searches.attribution import LONGER, Attribution, Value
 from pivotal.searches.base import (
     Attempt,
     Discovery,
@@ -27,7 +27,7 @@ from pivotal.searches.base import (
 )
 from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.hardening import Hardening
-from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.refit import FITTED, RATE, Refit
 from pivotal.searches.tools.trials import gains_at, places_of, score_runs
 
 _COMPARED = 256
@@ -113,7 +113,8 @@ class Exchange(Attribution):
             values = ends
             if start is not None:
                 mask, values = (part[0] for part in dense(start, problem.space, ends.device))
-            walks.append(_Walk(mask.bool(), values, ends, price, torch.tensor(torch.inf)))
+            everyone = bool(mask.any(0).all())
+            walks.append(_Walk(mask.bool(), values, ends, price, torch.tensor(torch.inf), over=everyone))
         return walks
 
     def fit(self, updates: int) -> Refit:
@@ -125,11 +126,8 @@ class Exchange(Attribution):
     @property
     def hardening(self) -> Hardening:
         """The last fit, and the removal of units."""
-        if self.terms.bounded:
-            return Hardening(self.terms, LONGER * self.refit, self.prune, self.batch, shared=True)
-        return Hardening(
-            self.terms, self.refit, self.prune, self.batch, shared=True, rate=RATE, prefixes=FITTED
-        )
+        updates = LONGER * self.refit if self.terms.bounded else self.refit
+        return Hardening(self.terms, updates, self.prune, self.batch, shared=True, quick=True)
 
     def _start(self) -> Intervention | None:
         return Intervention.load(Path(self.start)) if self.start else None
@@ -161,7 +159,7 @@ class _Walk:
     score: Float[Tensor, ""]
     """The loss of the set where it was last compared with its swaps."""
     over: bool = False
-    """Whether no swap lowers the loss."""
+    """Whether no swap lowers the loss. A set of all units has no swaps."""
 
     @staticmethod
     def restored(saved: dict[str, Any], problem: Problem) -> _Walk:

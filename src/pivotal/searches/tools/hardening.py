@@ -14,7 +14,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Stages
 from pivotal.searches.tools import HardMasks, Prices, RunValues, SetMask, SoftMasks
-from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.refit import FITTED, RATE, Refit
 
 _SAMPLE = 512
 """Number of distinct training prefixes on which stages are scored and units are pruned."""
@@ -22,6 +22,10 @@ _COMPARED = 256
 """Number of distinct training prefixes on which units are compared before they are removed."""
 _LOOK = 10
 """Number of updates of a refit between two scores."""
+_SOON = 5
+"""The same for a quick refit."""
+_TOLERANCE = 0.001
+"""A quick refit ends when its score falls by a smaller share."""
 _POSITIONS = 128
 """Number of drawn positions at which a refit measures the KL of its scores."""
 _KL_ONLY = 1e4
@@ -44,10 +48,9 @@ class Hardening:
     batch: int
     shared: bool
     """One mask for both directions, or one mask per direction."""
-    rate: float = 0.05
-    """Learning rate of the values."""
-    prefixes: int = 0
-    """Distinct prefixes on which values are fitted. 0 uses all."""
+    quick: bool = False
+    """Fit in few large steps on few prefixes, and stop when nothing more is gained: for values near their best. With a
+    bound, values converge only after many small steps on all prefixes."""
 
     def run(
         self,
@@ -109,7 +112,7 @@ class Hardening:
             return values, price
         values, price = values.clone(), price.clone()
         over = torch.tensor([n > budget for n in sizes(mask, self.shared)], device=mask.device)
-        part = problem.sample(self.prefixes, seed)
+        part = problem.sample(FITTED if self._quick else 0, seed)
         for updates, some in ((self.refit // 2, chosen & over), (self.refit, chosen & ~over)):
             if bool(some.any()):
                 refit = self._refit(updates)
@@ -119,9 +122,14 @@ class Hardening:
 
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.
+        if self._quick:
+            return Refit(self.terms, updates, RATE, self.batch, updates // _SOON, _POSITIONS, _TOLERANCE)
         batch = 2 * self.batch if self.terms.bounded else self.batch
-        looks = max(1, updates // _LOOK)
-        return Refit(self.terms, updates, self.rate, batch, looks, _POSITIONS)
+        return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
+
+    @property
+    def _quick(self) -> bool:
+        return self.quick and not self.terms.bounded
 
 
 _KL_NODES = 96

@@ -26,6 +26,10 @@ _SLOWER = 0.4
 """The part of the rate that is used with bounds on changes. Many units that make up for each other need small steps."""
 _LAST = 0.1
 """The part of the rate that is left at the end."""
+RATE = 0.1
+"""The rate of a short fit. Its updates are few, so its steps are large."""
+FITTED = 512
+"""Number of distinct prefixes of a short fit, because each new batch must be prepared."""
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 Proposed: TypeAlias = tuple[HardMasks, RunValues]
@@ -76,6 +80,8 @@ class Refit:
     """How often the values are scored on a fixed sample. The fit returns the best scored values."""
     positions: int = 0
     """Number of positions drawn to measure the KL of a score; 0 takes all. A bound on KL needs all."""
+    tolerance: float = 0.0
+    """Stop after a score that lowers the best one by less than this share in every run. 0 does all updates."""
 
     @property
     def _every(self) -> int:
@@ -129,7 +135,10 @@ class Refit:
             drawn = self.terms.draw(passes.batches[number], noise)
             passes(number, drawn, _Given(now), down, follow)
             if update % self._every == 0 or update == self.updates:
+                before = best.score
                 best.look(standard.values(x))
+                if self.tolerance and bool((best.score > before - self.tolerance * before.abs()).all()):
+                    break
         if self.terms.bounded:
             self._gentler(problem, best, standard.values(x.detach()))
         best.check()
