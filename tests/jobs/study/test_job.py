@@ -242,7 +242,7 @@ grid:
         slips,
         (
             ("'many pairs' and 1 more", "at most 1511 of the 1512 pairs"),
-            ("'no start'", "Did you mean 'greedy'?"),
+            ("'no start'", "there is no gredy/"),
             ("'no model'", "plonted"),
             ("'no phenomenon'", "Did you mean 'planted'?"),
         ),

@@ -18,7 +18,7 @@ name: toy
 about: Planted models.
 runs: 2
 seed: 5
-defaults: {phenomenon: planted, updates: 40}
+defaults: {phenomenon: planted, search: learned, updates: 40}
 grid:
   model: [planted, "planted:1"]
   kl: [{label: without KL, kl_weight: 0}, {label: with KL, kl_weight: 1, runs: 4}]

@@ -17,7 +17,7 @@ from pivotal.searches.tools import HardMasks, Prices, RunValues, SetMask, SoftMa
 from pivotal.searches.tools.refit import FITTED, RATE, Refit
 
 _SAMPLE = 512
-"""Number of distinct training prefixes on which stages are scored and units are pruned."""
+"""Number of distinct training prefixes on which stages are scored and units are pruned, unless the fit is quick."""
 _COMPARED = 256
 """Number of distinct training prefixes on which units are compared before they are removed."""
 _LOOK = 10
@@ -64,7 +64,8 @@ class Hardening:
         """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, if there is one; it
         is only scored."""
         seed = attempt.seed
-        sample, compared = problem.sample(_SAMPLE, seed), problem.sample(_COMPARED, seed)
+        compared = problem.sample(_COMPARED, seed)
+        sample = compared if self._quick else problem.sample(_SAMPLE, seed)
         price = self.terms.weights(problem).repeat(len(values), 1)
         stages = Stages(self.terms, sample, attempt)
         if relaxed is not None:
@@ -123,7 +124,7 @@ class Hardening:
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.
         if self._quick:
-            return Refit(self.terms, updates, RATE, self.batch, updates // _SOON, _POSITIONS, _TOLERANCE)
+            return Refit(self.terms, updates, RATE, self.batch, max(1, updates // _SOON), _POSITIONS, _TOLERANCE)
         batch = 2 * self.batch if self.terms.bounded else self.batch
         return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
 
