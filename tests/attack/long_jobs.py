@@ -77,7 +77,9 @@ def _run(out: Path) -> Any:
 
 
 def _compare(m: Materials, out: Path) -> tuple[str, ...]:
-    line = "compare planted {pairs} --searches random,attribution,learned --max-units 1,2 --runs 1 --test 12"
+    line = (
+        "compare planted {pairs} --searches exchange,attribution,learned --max-units 1,2 --runs 1 --test 12"
+    )
     return words(f"{line} -o learned.updates=6 -o learned.refit=2 --out {{out}}", pairs=m.pairs, out=out)
 
 

@@ -104,7 +104,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
 
 CHEAP = {
     "find": f"planted {{pairs}} {' '.join(FIND)} -q --out {{new}}",
-    "compare": "planted {pairs} --searches random --max-units 1 --runs 1 --test 12 -q --out {new}",
+    "compare": "planted {pairs} --searches attribution --max-units 1 --runs 1 --test 12 -q --out {new}",
     "study": "{recipe} --dry-run --out {new}",
     "atlas": "{recipe} --dry-run --out {new}",
     "show": "{copy} --page",

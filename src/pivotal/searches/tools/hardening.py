@@ -124,7 +124,9 @@ class Hardening:
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.
         if self._quick:
-            return Refit(self.terms, updates, RATE, self.batch, max(1, updates // _SOON), _POSITIONS, _TOLERANCE)
+            return Refit(
+                self.terms, updates, RATE, self.batch, max(1, updates // _SOON), _POSITIONS, _TOLERANCE
+            )
         batch = 2 * self.batch if self.terms.bounded else self.batch
         return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
 

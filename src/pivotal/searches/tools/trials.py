@@ -93,10 +93,11 @@ def ends_of(grid: Grid) -> tuple[SetValues, SetValues]:
 
 def better_ends(problem: Problem, terms: Terms) -> SetValues:
     """For each unit and direction, the end of its range with the larger first-order gain, by itself."""
-    grid, nothing = grid_of(problem, points=3), torch.zeros(1, len(problem.labels), len(problem.space))
-    mask, values = nothing.bool().to(problem.model.device), grid[:1]
-    low, high = _gains_of_ends(problem, terms, terms.first_price(problem)[None], mask, values, grid)
-    return torch.where(spread(problem.space, low[0] > high[0]), *ends_of(grid))
+    shape = (1, len(problem.labels), len(problem.space))
+    nothing = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
+    price, ends = terms.first_price(problem)[None], ends_of(grid_of(problem, points=3))
+    low, high = (gains_at(problem, terms, price, nothing, end[None])[1][0] for end in ends)
+    return torch.where(spread(problem.space, low > high), *ends)
 
 
 def first_order(
