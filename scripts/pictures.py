@@ -2,17 +2,14 @@
 
     python scripts/pictures.py [--check]
 
-The figures of `flips-cost.svg` are those of docs/results/frontier.json. With --check nothing is written: the exit code
-is 1 if a picture is out of date.
+With --check nothing is written: the exit code is 1 if a picture is out of date.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from html import escape
-from math import log10
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -205,76 +202,11 @@ def neighbourhood() -> Picture:
     return on
 
 
-SIZE = 5
-_LEAST, _MOST = 0.50, 0.85
-"""The ends of the axis of flips. The random search lies far below it and is named in words."""
-_MOVED = {"ablation": (0, 26), "greedy": (-24, 26), "reinforce": (44, 22), "learned@exchange": (-44, -12)}
-"""Where a label would hide another, how far it is moved."""
-
-
-def frontier_rows() -> list[tuple[str, float, float, float]]:
-    """Of each search with five units: its name, the mean and standard deviation of its flips (0 for one run), and the
-    thousand node evaluations of a run."""
-    stored = json.loads((DOCS / "results" / "frontier.json").read_text(encoding="utf-8"))["unbounded"]
-    rows = []
-    for row in stored["rows"]:
-        if row["size"] == SIZE:
-            nodes = (row["forward_nodes"] + row["backward_nodes"]) / len(row["seeds"]) / 1000
-            rows.append(
-                (row["search"], row["flip_accuracy"]["mean"], row["flip_accuracy"]["sd"] or 0.0, nodes)
-            )
-    return sorted(rows, key=lambda row: row[3])
-
-
-def flips_cost() -> Picture:
-    rows = frontier_rows()
-    listed = "; ".join(f"{name} {flips:.1%} at {nodes:,.0f} thousand" for name, flips, _, nodes in rows)
-    about = f"Flipped preferences and node evaluations per run of each search with {SIZE} units: {listed}."
-    on = Picture("Flips against cost of the searches", about, 760, 400)
-    left, right, top, bottom = 90, 720, 70, 330
-
-    def x(nodes: float) -> float:
-        return left + (right - left) * (log10(nodes) - 1) / 2.35
-
-    def y(flips: float) -> float:
-        return bottom - (bottom - top) * (flips - _LEAST) / (_MOST - _LEAST)
-
-    on.text(left, 30, f"{SIZE} units at a single step, number agreement, values of any size", "head")
-    ((_, chance, _, least),) = [row for row in rows if row[0] == "random"]
-    on.text(
-        left,
-        52,
-        f"Bars: ± one standard deviation of several runs. Random units flip {chance:.1%} at {least:,.0f} thousand.",
-        "soft",
-    )
-    for percent in (50, 55, 60, 65, 70, 75, 80, 85):
-        on.line(left, y(percent / 100), right, y(percent / 100), "grid")
-        on.text(left - 10, y(percent / 100) + 5, f"{percent}%", "end")
-    for nodes in (10, 20, 50, 100, 200, 500, 1000, 2000):
-        on.line(x(nodes), top, x(nodes), bottom, "grid")
-        on.text(x(nodes), bottom + 22, f"{nodes:,}", "mid")
-    on.text(
-        (left + right) / 2,
-        bottom + 48,
-        "thousand node evaluations per run, forward and backward (logarithmic)",
-        "mid soft",
-    )
-    for name, flips, spread, cost in rows:
-        if name == "random":
-            continue
-        on.line(x(cost), y(flips - spread), x(cost), y(flips + spread))
-        on.dot(x(cost), y(flips), 6.5, "one" if name == "learned" else "other")
-        dx, dy = _MOVED.get(name, (0, -14))
-        on.text(x(cost) + dx, y(flips + spread if dy < 0 else flips - spread) + dy, name, "mid")
-    return on
-
-
 PICTURES: dict[str, Callable[[], Picture]] = {
     "unrolled": unrolled,
     "single-every": single_every,
     "pairs-to-verdict": pairs_to_verdict,
     "neighbourhood": neighbourhood,
-    "flips-cost": flips_cost,
 }
 
 
