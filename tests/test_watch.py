@@ -77,17 +77,19 @@ def test_find_takes_the_same_argument(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "/20  loss" in capfd.readouterr().err
 
 
-def test_lines_say_when_a_phase_begins_and_then_every_few_seconds(
+def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_took(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter((0.0, 1.0, 6.0, 6.1))
-    monkeypatch.setattr("pivotal.watch.time.monotonic", lambda: next(clock))
+    now = 0.0
+    monkeypatch.setattr("pivotal.watch.time.monotonic", lambda: now)
+    reports = (("learn", 0, 0.0), ("learn", 100, 1.0), ("learn", 600, 6.0), ("refit", 0, 6.1))
     with display() as shown:
-        for phase, update in (("learn", 0), ("learn", 100), ("learn", 600), ("refit", 0)):
+        for phase, update, now in reports:  # noqa: B007
             Named("cell", shown).progress(Progress(phase, update, 1000, loss=[0.5]))
     assert capsys.readouterr().err.splitlines() == [
         "cell: learn 0/1,000  loss 0.500",
         "cell: learn 600/1,000  loss 0.500  4 s left",
+        "cell: learn took 6 s",
         "cell: refit 0/1,000  loss 0.500",
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from html import escape
 from math import isfinite
 from typing import Any, Protocol, runtime_checkable
@@ -77,7 +77,8 @@ def display(quiet: bool = False) -> Iterator[Watch]:
         with RichProgress(*columns, TimeRemainingColumn(elapsed_when_finished=True), console=console) as bars:
             yield Bars(bars)
     else:
-        yield Lines()
+        with closing(Lines()) as lines:
+            yield lines
 
 
 @contextmanager
@@ -135,11 +136,18 @@ class Lines:
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()
         if progress.phase != self._phase:
+            self.close()
             self._phase, self._begun = progress.phase, (now, progress.update)
         elif now - self._last < _LINE_SECONDS:
             return
         self._last = now
         self.say(f"{progress.phase} {told(progress)}{self._left(progress, now)}".rstrip())
+
+    def close(self) -> None:
+        """Say how long the phase took."""
+        seconds = time.monotonic() - self._begun[0]
+        if self._phase and seconds >= 1:
+            self.say(f"{self._phase} took {printing.duration(seconds)}")
 
     def _left(self, progress: Progress, now: float) -> str:
         began, first = self._begun

@@ -51,8 +51,12 @@ def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
     for part in (
         "planted in planted, units set at every step",
         "Sites all; values natural; 81 held-out pairs, split by prefixes; 2 runs from seed 0",
-        "Search learned: max_units=4",
+        "Search learned; its settings are in run.json",
         "3 of 64 units switch planted",
+        summary["verdict"]["sentence"],
+        "A typical flip, to ",
+        "Strength: the median probability of the target word",
+        "Time: ",
         *best["unit_labels"],
         *(f"{value:+.2f}".replace("-", "−") for value in best["values"]["plural"]),
         "summary.json",

@@ -46,3 +46,16 @@ def test_scores_checks_and_traces_share_one_run(problem: Problem, found: Interve
 def test_what_is_known_already_is_not_computed_again(problem: Problem, found: Intervention) -> None:
     knowledge = Examination(found, problem).knowledge
     assert Examination(found, problem, knowledge=knowledge).knowledge is knowledge
+
+
+def test_the_example_is_the_flipped_pair_of_median_strength(problem: Problem, found: Intervention) -> None:
+    weak = found.without(0)
+    examination = Examination(weak, problem)
+    target, flipped = examination.target, examination.flipped
+    assert 0 < flipped.sum() < len(flipped) and ((target[:, 1] > 0.5) == flipped).all()
+    assert (target[:, 0] < 0.5).all()
+    after = np.sort(target[flipped, 1])
+    assert target[examination.typical, 1] == after[(len(after) - 1) // 2]
+    odds = np.array([pair.log_odds for pair in examination.outcomes])
+    assert np.allclose(target, 1 / (1 + np.exp(-odds)), atol=1e-6)
+    assert scores_of(examination).target == tuple(np.median(target, axis=0))

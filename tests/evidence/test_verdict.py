@@ -83,7 +83,7 @@ def effect(after: float, related: bool = False) -> Effect:
 def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01) -> Summary:
     run = RunScores(
         seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
-        by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
+        target=(0.1, 0.9), by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
         unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), train_score=0.1, stages={},
         values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
     )  # fmt: skip
@@ -93,8 +93,8 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
         best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, labelled=800,
         pairs=PairCounts(train=3000, test=800), overlap=Overlap(prefix=0.0, cue=1.0, words=1.0),
         rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
-        prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one"), runs=(run,),
-        evidence=collected or evidence(),
+        prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one", target=(0.1, 0.9)),
+        runs=(run,), evidence=collected or evidence(),
     )  # fmt: skip
 
 

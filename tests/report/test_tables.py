@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from math import nan
 
+from pivotal.jobs.find import Finding
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.serial import replace
 from pivotal.report import tables
+from pivotal.report.evidence import badge
 
 
 def test_numbers_as_text() -> None:
@@ -48,3 +50,26 @@ def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> N
     assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
     assert "100% of the 20 " in tables.clean_sentence(replace(summary, labelled=20))
     assert tables.clean_sentence(replace(summary, clean_accuracy=None)) == ""
+
+
+def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert tables.example_sentence(summary) in repr(Finding(folder, summary))
+    example = replace(
+        summary.example, prefix="The key", words=("is", "are"), direction="plural", target=(0.047, 0.505)
+    )
+    said = tables.example_sentence(replace(summary, example=example))
+    assert said == (
+        "A typical flip, to plural: “The key …” is 95.3% → 49.5%, are 4.7% → 50.5% (probabilities among the two words)."
+    )
+    missed = replace(summary, example=replace(example, target=(0.1, 0.2)))
+    assert "none flips" in tables.example_sentence(missed)
+
+
+def test_a_verdict_with_failed_checks_is_not_green(folder: RunFolder) -> None:
+    verdict = folder.summary().verdict
+    assert verdict is not None
+    assert badge(verdict) == ("Verdict: switch · 3 not checked", "good")
+    checks = (replace(verdict.checks[0], passed=False), *verdict.checks[1:])
+    assert badge(replace(verdict, checks=checks)) == ("Verdict: switch · 1 failed, 3 not checked", "warn")
+    assert badge(replace(verdict, word="no evidence"))[1] == "bad"

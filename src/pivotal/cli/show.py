@@ -102,7 +102,6 @@ def _text(path: Path | None) -> str | None:
 
 def _show_run(path: str, page: Path | None, json: bool) -> None:
     from pivotal.jobs.run_folder import read_run
-    from pivotal.report import evidence, tables
 
     folder, summary = read_run(Path(path), lambda run: (run, run.summary() if run.finished else None))
     files = sorted(entry.name for entry in folder.path.iterdir() if not entry.name.startswith("."))
@@ -125,14 +124,8 @@ def _show_run(path: str, page: Path | None, json: bool) -> None:
         command = folder.info.command or "repeat its command"
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
     else:
-        best = f", run {summary.best}" if len(summary.runs) > 1 else ""
-        terminal.result(
-            f"\n{tables.sentence(summary)}",
-            evidence.chosen_table(summary, f"Units and values{best}"),
-            tables.runs_table(summary),
-            tables.shares_table(summary.best_run, f"By construction and direction{best}"),
-            f"\n{tables.control_sentence(summary)}",
-        )
+        terminal.line("")
+        print_result(summary)
     terminal.line(f"\nFiles: {', '.join(files)}", style="dim")
     if page is not None:
         terminal.line(f"\nThe page is {page}")
@@ -140,11 +133,11 @@ def _show_run(path: str, page: Path | None, json: bool) -> None:
 
 def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
+    from pivotal.jobs.run_folder import RUN
     from pivotal.report.tables import counted
 
     settings = folder.settings
-    search, runs = dict(folder.stated("search", dict)), folder.stated("runs", int)
-    name = search.pop("name", "?")
+    name, runs = folder.stated("search", dict).get("name", "?"), folder.stated("runs", int)
     steps = "at every step" if settings.get("steps") == "every" else "at the cue"
     wanted = f"{settings.get('test') or 'the default number of'} held-out pairs"
     held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
@@ -153,7 +146,7 @@ def _print_question(folder: RunFolder, summary: Summary | None) -> None:
         f"Sites {settings.get('sites')}; values {settings.get('values')}; {held_out}, split by "
         f"{settings.get('split')}; {counted(runs, 'run')} from seed {settings.get('seed')}"
     )
-    terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
+    terminal.line(f"Search {name}; its settings are in {RUN}", style="dim")
 
 
 def print_result(summary: Summary, quiet: bool = False) -> None:
@@ -163,6 +156,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
 
     headline, verdict = tables.sentence(summary), summary.verdict
     shown: list[Any] = [None if verdict is None else verdict.sentence]
+    shown += [tables.example_sentence(summary), tables.strength_sentence(summary)]
     if quiet:
         terminal.result(headline, *shown)
         return
@@ -181,6 +175,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         tables.unseen_sentence(summary),
         tables.stages_sentence(summary),
         tables.clean_sentence(summary),
+        tables.seconds_sentence(summary),
     ]
     terminal.result(headline, *shown)
     terminal.line("\n" + "\n".join(f"Next: {step}" for step in next_steps(summary)))

@@ -26,6 +26,8 @@ class Evaluation:
     flip_accuracy: Share
     by_direction: dict[str, Share]
     by_group: dict[str, Share]
+    target: tuple[float, float]
+    """The median probability of the target word among the two words of a pair, untouched and edited."""
     units: int
     kl: float
     """KL averaged over all positions of a sentence, then over the sentences, as in the paper."""
@@ -90,6 +92,7 @@ def evaluate(
 def scores_of(examination: Examination, control: Control | None = None) -> Evaluation:
     """The scores of an examined intervention."""
     problem, share, flipped = examination.problem, examination.share, examination.flipped
+    target = np.median(examination.target, axis=0)
     return Evaluation(
         flip_accuracy=share(flipped),
         by_direction=examination.by_direction(flipped),
@@ -97,6 +100,7 @@ def scores_of(examination: Examination, control: Control | None = None) -> Evalu
             group: share(flipped, np.array([pair.group == group for pair in problem.pairs]))
             for group in problem.pairs.groups
         },
+        target=(float(target[0]), float(target[1])),
         units=len(examination.intervention),
         kl=examination.kl,
         kl_after_edit=examination.kl_after_edit,

@@ -60,6 +60,19 @@ class Examination:
         return self.outcome.flipped()[0].cpu().numpy()
 
     @cached_property
+    def target(self) -> np.ndarray:
+        """The probability of the target word among the two words of each pair, untouched and edited."""
+        log_ratio = torch.stack([self.problem.clean_log_ratio, self.outcome.log_ratio[0]], dim=1)
+        return torch.sigmoid(-log_ratio).cpu().numpy()
+
+    @cached_property
+    def typical(self) -> int:
+        """The flipped pair of median strength; of two, the weaker. If no pair is flipped, the median pair."""
+        pairs = np.flatnonzero(self.flipped) if self.flipped.any() else np.arange(len(self.flipped))
+        after = self.outcome.log_ratio[0].cpu().numpy()[pairs]
+        return int(pairs[np.argsort(-after, kind="stable")[(len(pairs) - 1) // 2]])
+
+    @cached_property
     def share(self) -> Callable[..., Share]:
         """`share_of` for these pairs, whose clusters are the prefixes."""
         return shares_of(self.problem.prefix_ids)

@@ -109,7 +109,7 @@ def summarise(
         controls=scores[best].control or Control(),
         kept=kept,
         prevalence=_prevalence(found),
-        example=_example(test),
+        example=_example(examinations[best]),
         runs=runs,
     )
 
@@ -119,6 +119,7 @@ def scores_row(scores: Evaluation) -> dict[str, Any]:
     return {
         "flip_accuracy": scores.flip_accuracy.value,
         "interval": (scores.flip_accuracy.low, scores.flip_accuracy.high),
+        "target": scores.target,
         "units": scores.units,
         "kl": scores.kl,
         "kl_after_edit": scores.kl_after_edit,
@@ -136,11 +137,13 @@ def _prevalence(found: Discovery) -> dict[str, Prevalence]:
     return {str(u): Prevalence(number=u.number, runs=n, share=n / total) for u, n in ordered}
 
 
-def _example(test: Problem) -> Example:
-    middle = len(test) // 2
-    pair = test.pairs[middle]
-    direction = test.labels[int(test.direction[middle])]
-    return Example(prefix=pair.prefix, cue=pair.cue, words=pair.words, direction=direction)
+def _example(examination: Examination) -> Example:
+    test, chosen = examination.problem, examination.typical
+    pair, direction = test.pairs[chosen], test.labels[int(test.direction[chosen])]
+    before, after = map(float, examination.target[chosen])
+    return Example(
+        prefix=pair.prefix, cue=pair.cue, words=pair.words, direction=direction, target=(before, after)
+    )
 
 
 # -- evidence ----------------------------------------------------------------------------------------------

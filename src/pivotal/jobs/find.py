@@ -52,6 +52,21 @@ class Finding:
     already: bool = False
     """Whether the run was finished before and nothing was added."""
 
+    @property
+    def intervention(self) -> Intervention:
+        """The intervention of the best run."""
+        return self.folder.intervention()
+
+    def __repr__(self) -> str:
+        from pivotal.report.notebook import result_text
+
+        return result_text(self.summary)
+
+    def _repr_html_(self) -> str:
+        from pivotal.report.notebook import result_html
+
+        return result_html(self.summary)
+
 
 def find(
     question: Question | None = None,

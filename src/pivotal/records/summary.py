@@ -120,12 +120,14 @@ class Prevalence(Record, frozen=True, kw_only=True):
 
 
 class Example(Record, frozen=True, kw_only=True):
-    """A held-out pair, for examples of how to apply the intervention."""
+    """A held-out pair before and after: the flipped pair of median strength, or the median pair if none is flipped."""
 
     prefix: str
     cue: int | None
     words: tuple[str, str]
     direction: str
+    target: tuple[Number, Number]
+    """The probability of the target word among the two words, untouched and edited."""
 
 
 class Seconds(Record, frozen=True, kw_only=True):
@@ -145,6 +147,9 @@ class RunScores(Record, frozen=True, kw_only=True):
     """Share of held-out pairs whose preference is flipped."""
     interval: tuple[Number, Number]
     """95% interval of the flip accuracy."""
+    target: tuple[Number, Number]
+    """The probability of the target word among the two words of a pair, untouched and edited: medians over the held-out
+    pairs."""
     units: int
     """The number of units."""
     kl: Number

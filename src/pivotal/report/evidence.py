@@ -3,6 +3,7 @@ units of the chosen run."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pivotal.records.evidence import Effect, TextCost, Verdict
@@ -25,6 +26,14 @@ def checks_table(verdict: Verdict) -> Table:
         for check in verdict.checks
     ]
     return Table("Checks", ("check", "", "found"), tuple(rows))
+
+
+def badge(verdict: Verdict) -> tuple[str, str]:
+    """The verdict in a word with the number of checks that did not pass, and the class of its colour."""
+    outcomes = Counter(row[1] for row in failed_table(verdict).rows)
+    left = [f"{outcomes[kind]} {kind}" for kind in (MARKS[False], UNDECIDED, MARKS[None]) if outcomes[kind]]
+    colour = "bad" if verdict.word == "no evidence" else "warn" if verdict.failed else "good"
+    return " · ".join([f"Verdict: {verdict.word}", *([", ".join(left)] if left else [])]), colour
 
 
 def failed_table(verdict: Verdict) -> Table:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pivotal.problem.problem import Problem
     from pivotal.questions.pairs import PairSet
     from pivotal.records.certificate import Certificate
+    from pivotal.records.summary import Summary
     from pivotal.records.traces import Trace
     from pivotal.searches.base import Discovery
 
@@ -138,9 +139,23 @@ def run_html(folder: RunFolder) -> str:
     """The tables of a finished run, or one line of text for an unfinished one."""
     if not folder.finished:
         return _html(repr(folder))
-    summary = folder.summary()
-    said = (tables.sentence(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
+    return result_html(folder.summary())
+
+
+def result_html(summary: Summary) -> str:
+    said = (*_result(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
     return _html(*said, shown=[tables.units_table(summary)])
+
+
+def result_text(summary: Summary) -> str:
+    """A finished run in a few lines."""
+    return "\n".join(_result(summary))
+
+
+def _result(summary: Summary) -> list[str]:
+    verdict = [] if summary.verdict is None else [summary.verdict.sentence]
+    said = (tables.sentence(summary), *verdict, tables.example_sentence(summary))
+    return [*said, tables.strength_sentence(summary)]
 
 
 def _html(*texts: str, shown: Sequence[Table] = ()) -> str:

@@ -46,7 +46,8 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         title=f"{summary.phenomenon} in {summary.model}",
         lead=tables.sentence(summary),
         description=f"{counted(best.units, 'unit')}, {percent(best.flip_accuracy)} flipped",
-        badge=f"Verdict: {summary.verdict.word}" if summary.verdict else "",
+        badge=summary.verdict and evidence.badge(summary.verdict),
+        example=tables.example_sentence(summary),
         # The template calls the functions of these modules.
         tables=tables,
         evidence=evidence,

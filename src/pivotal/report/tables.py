@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Protocol, runtime_checkable
 
+from pivotal.questions.minimal_pair import shown
 from pivotal.records.evidence import Share
 from pivotal.records.summary import DropOne, Overlap, Rejections, RunScores, Summary, told_reasons
 
@@ -113,6 +114,36 @@ def sentence(summary: Summary) -> str:
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
     prefix = "" if summary.verdict is None else "No evidence: "
     return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
+
+
+def example_sentence(summary: Summary) -> str:
+    """One held-out sentence before and after, with the probabilities of its two words."""
+    example, (before, after) = summary.example, summary.example.target
+    wanted = summary.labels.index(example.direction)
+    target, other = shown(example.words[wanted]), shown(example.words[1 - wanted])
+    kind = "A typical flip" if after > 0.5 else "A typical sentence; none flips"
+    return (
+        f"{kind}, to {example.direction}: “{example.prefix} …” {other} {percent(1 - before)} → {percent(1 - after)}, "
+        f"{target} {percent(before)} → {percent(after)} (probabilities among the two words)."
+    )
+
+
+def strength_sentence(summary: Summary) -> str:
+    """How strong the flips are."""
+    before, after = summary.best_run.target
+    return (
+        f"Strength: the median probability of the target word, among the two words of a held-out pair, goes from "
+        f"{percent(before)} to {percent(after)}."
+    )
+
+
+def seconds_sentence(summary: Summary) -> str:
+    """How long each stage took."""
+    spent = summary.seconds
+    stages = (
+        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    )
+    return f"Time: {spent.total:,.0f} s ({stages})."
 
 
 def broken_bounds(summary: Summary) -> list[str]:

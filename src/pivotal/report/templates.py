@@ -17,9 +17,9 @@ from pivotal.report import tables
 
 
 def page(template: str, *, title: str, lead: str, description: str, **data: Any) -> str:
-    """A complete page. Its template extends base.html, which also shows `facts`, `badge`, `key` and `crumbs` if they
-    are given; `extra` names a further style sheet and script."""
-    optional = dict.fromkeys(("facts", "badge", "key", "crumbs", "extra"))
+    """A complete page. Its template extends base.html, which also shows `facts`, `badge`, `example`, `key` and `crumbs`
+    if they are given; `extra` names a further style sheet and script."""
+    optional = dict.fromkeys(("facts", "badge", "example", "key", "crumbs", "extra"))
     given = {"title": title, "lead": lead, "description": description, "contents": []}
     return environment().get_template(template).render({**optional, **given, **data})
 
