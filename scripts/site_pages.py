@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -28,6 +29,24 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if mark in markdown:
             markdown = markdown.replace(mark, filled())
     return markdown
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Called by mkdocs at the end: writes llms.txt, the list of pages for programs that read (llmstxt.org)."""
+    text = (Path(config["docs_dir"]) / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| (.*\]\(.*\).*) \|$", text, re.MULTILINE)
+    lines = [
+        f"- [{title}]({page.replace('.md', '.html')}): to {purpose}"
+        for purpose, links in rows
+        for title, page in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", links)
+    ]
+    said = [
+        f"# {config['site_name']}",
+        f"> {config['site_description']}",
+        "## Documentation",
+        "\n".join(lines),
+    ]
+    (Path(config["site_dir"]) / "llms.txt").write_text("\n\n".join(said) + "\n", encoding="utf-8")
 
 
 # -- verbs ----------------------------------------------------------------------------------------------------------

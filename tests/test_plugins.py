@@ -103,6 +103,13 @@ class SingleUnit(Search):
         found = interventions_of(problem, chosen, values[best].expand(runs, -1, -1))
         return Discovery(found, (float(wrong[best]),) * runs, ({},) * runs)
 '''
+VERB = '''
+import typer
+
+def greet(name: str = "you") -> None:
+    """Greet somebody."""
+    typer.echo(f"hello {name}")
+'''
 FILES = {"models": MODEL, "questions/phenomena": PHENOMENON, "searches": SEARCH}
 """The room of each kind, and the one file that adds to it."""
 NAMES = {"models": "toy", "phenomena": "pets", "searches": "single-unit"}
@@ -143,6 +150,8 @@ def as_entry_points(folder: Path) -> Path:
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: toy-plugins\nVersion: 1.0\n", encoding="utf-8"
     )
+    (folder / "toy_verbs.py").write_text(VERB, encoding="utf-8")
+    lines.append("[pivotal.verbs]\ngreet = toy_verbs:greet\nbroken = toy_verbs:missing\n")
     (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
     return folder
 
@@ -180,3 +189,17 @@ def test_one_file_adds_one_of_each_kind(add: Any, tmp_path: Path) -> None:
         assert name in used["listed"][kind]
     best = used["found"]["runs"][used["found"]["best"]]
     assert best["unit_labels"] == ["state.0:0"] and best["flip_accuracy"] == 1
+
+
+def test_another_package_adds_a_verb(tmp_path: Path) -> None:
+    """It works beside a broken one, about which the user reads a sentence."""
+    paths = [str(as_entry_points(tmp_path)), str(Path(pivotal.__file__).parent.parent)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pivotal", "greet", "--name", "Ada"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "hello Ada\n"
+    assert "The verb 'broken' of toy_verbs:missing cannot be loaded" in done.stderr

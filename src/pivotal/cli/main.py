@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 # Set before torch is loaded. Waiting threads that spin for long take the cores from other processes and from each
@@ -124,6 +125,13 @@ for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:
         _name = _verb.__name__.removesuffix("_names").replace("_", "-")
         app.command(_name, rich_help_panel=_panel)(_verb)
+for _point in entry_points(group="pivotal.verbs"):
+    try:
+        app.command(_point.name, rich_help_panel="From other packages")(_point.load())
+    except Exception as _error:  # a broken package must not break the verbs of this one
+        terminal.error(
+            f"The verb '{_point.name}' of {_point.value} cannot be loaded ({_error}). Update that package."
+        )
 
 
 def _version(asked: bool) -> bool:
