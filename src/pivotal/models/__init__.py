@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
+from torch import nn
 
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
+from pivotal.models.in_memory import wrapped
 from pivotal.models.vocabulary import Encoding
 from pivotal.questions.question import Dtype
 from pivotal.registry import Registry
@@ -33,30 +35,37 @@ __all__ = [
 
 
 def load_model(
-    spec: str | Path,
+    spec: str | Path | nn.Module | LanguageModel,
+    tokenizer: Any = None,
     *,
+    name: str | None = None,
     device: str | None = None,
     dtype: str | torch.dtype | None = None,
     priming: str | None = None,
     batch_nodes: int | None = None,
     download: bool = True,
 ) -> LanguageModel:
-    """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME.
+    """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME; or take one
+    that is in memory: a Hugging Face model with its tokenizer, or a recurrent module with its words.
 
-    `dtype` is the number type that the model computes in, and `priming` is the text that it reads before every
-    sentence; both default to the model's own. `batch_nodes` is the most nodes, times runs, that are computed at once;
-    it bounds the memory of models that support it. `download=False` loads only what is on this machine.
+    `name` is what results call a model in memory. `dtype` is the number type that a model computes in, and `priming` is
+    the text that it reads before every sentence; both default to the model's own. `batch_nodes` is the most nodes, times
+    runs, that are computed at once; it bounds the memory of models that support it. `download=False` loads only what is
+    on this machine.
     """
+    # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
+    torch.set_flush_denormal(True)
+    if isinstance(spec, LanguageModel):
+        return spec
+    if isinstance(spec, nn.Module):
+        return wrapped(spec, tokenizer, name=name, priming=priming)
     if not isinstance(spec, str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
-            f"A model is loaded by its name (`pivotal list models`) or path, but {what}. Wrap a model that is in "
-            "memory with pivotal.TransformersLM(name, model, tokenizer) or pivotal.ModuleLM."
+            f"A model is a name (`pivotal list models`), a path or a torch module, but {what}."
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")
-    # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
-    torch.set_flush_denormal(True)
     chosen = device_named(device)
     number = _dtype(dtype, chosen)
     with downloads(download):

@@ -1,0 +1,95 @@
+"""`pivotal.find`: a model and a question in, the finished run out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.evidence import CONTROLS
+from pivotal.jobs import find as job
+from pivotal.jobs.find import Finding
+from pivotal.models import LanguageModel, load_model
+from pivotal.options import build
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
+from pivotal.records.evidence import Level
+from pivotal.searches import DEFAULT, SEARCHES
+from pivotal.searches.base import Search
+
+
+def find(
+    model: Question | LanguageModel | nn.Module | str | Path = "wiki-lstm",
+    *asked: Any,
+    search: Search | str = DEFAULT,
+    max_units: int | None = None,
+    name: str | None = None,
+    runs: int = 1,
+    controls: int = CONTROLS,
+    evidence: Level = "quick",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    device: str | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Finding:
+    """Find the units of a model that decide a question, test them on held-out pairs, and store the run in a folder.
+
+        find(model, tokenizer, "question.yaml")       # a Hugging Face model that is loaded
+        find(lstm, words, pairs)                      # a torch module with its words in the order of their ids
+        find("wiki-lstm", "number-agreement")         # names, as on the command line
+
+    A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of pairs. `settings` are
+    the fields of `Question`, such as `steps="single"` or `sites="mlp"`; a Question may also stand in place of the model.
+    `search` is a search or its name, and `max_units` the most units that it may set. `name` is what results call a model
+    in memory. The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a
+    finished one is read from its folder.
+    """
+    question, loaded, pairs = _question(model, asked, name, device, settings)
+    chosen = search if isinstance(search, Search) else SEARCHES.get(search)()
+    if max_units is not None:
+        chosen = build(type(chosen), {**vars(chosen), "max_units": max_units})
+    return job.find(
+        question,
+        chosen,
+        runs=runs,
+        controls=controls,
+        evidence=evidence,
+        out=None if out is None else str(out),
+        overwrite=overwrite,
+        device=device,
+        model=loaded,
+        pairs=pairs,
+        progress=progress,
+    )
+
+
+def _question(
+    model: Any, asked: tuple[Any, ...], name: str | None, device: str | None, settings: dict[str, Any]
+) -> tuple[Question, LanguageModel | None, PairSet | None]:
+    """The question, with the model and the pairs that are in memory."""
+    if isinstance(model, Question):
+        if asked or settings:
+            raise PivotalError(
+                "A Question states the model, the pairs and all settings, but more was given with it. Put them into the "
+                "Question."
+            )
+        return model, None, None
+    if len(asked) > 2:
+        raise PivotalError(
+            f"find takes a model, its tokenizer or words, and a question, but {len(asked) + 1} things were given."
+        )
+    tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
+    named = isinstance(model, str | Path)
+    loaded = None if named else load_model(model, tokenizer, name=name, device=device)
+    label = str(model) if loaded is None else loaded.name
+    if isinstance(phenomenon, str | Path):
+        return Question(label, str(phenomenon), **settings), loaded, None
+    if phenomenon is None:
+        return Question(label, **settings), loaded, None
+    if not isinstance(phenomenon, PairSet):
+        phenomenon = PairSet.of(phenomenon)
+    return Question(label, phenomenon.name, **settings), loaded, phenomenon

@@ -1,0 +1,69 @@
+"""Models that are already in memory: a loaded Hugging Face model, or a recurrent torch module with its words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel
+
+_RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
+
+
+def wrapped(module: nn.Module, tokenizer: Any, *, name: str | None, priming: str | None) -> LanguageModel:
+    """The language model of a module. `tokenizer` is a tokenizer of Hugging Face, or for a recurrent module its words:
+    a list in the order of their ids, or a mapping from words to ids."""
+    if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
+        return _transformer(module, tokenizer, name, priming)
+    recurrent = _only(module, _RECURRENT)
+    embedding, output = _only(module, nn.Embedding), _only(module, nn.Linear)
+    if recurrent is None or embedding is None or output is None:
+        raise PivotalError(
+            "A module in memory must be a causal model of Hugging Face, or have one nn.Embedding, one nn.LSTM, nn.GRU or "
+            f"nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
+            "pivotal.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
+        )
+    from pivotal.models.recurrent.lm import RecurrentLM
+
+    words = _words(tokenizer, module)
+    start = priming if priming is not None else "<eos>" * ("<eos>" in words)
+    return RecurrentLM.from_modules(
+        name or type(module).__name__, embedding, recurrent, output, words, priming=start
+    )
+
+
+def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:
+    from pivotal.models.transformers.lm import TransformersLM
+
+    if not callable(tokenizer):
+        raise PivotalError(
+            f"A model of Hugging Face needs its tokenizer, but it was given {tokenizer!r:.80}. Write "
+            "load_model(model, tokenizer), with AutoTokenizer.from_pretrained of the same name."
+        )
+    return TransformersLM(
+        name or PurePath(module.config.name_or_path).name or type(module).__name__,
+        module,
+        tokenizer,
+        priming=priming,
+    )
+
+
+def _only(module: nn.Module, kinds: type | tuple[type, ...]) -> Any:
+    """The one module of that kind, or None. A decoder that is used twice counts once."""
+    found = [part for part in module.modules() if isinstance(part, kinds)]
+    return found[0] if len(found) == 1 else None
+
+
+def _words(tokenizer: Any, module: nn.Module) -> Sequence[str]:
+    if isinstance(tokenizer, Mapping):
+        return sorted(tokenizer, key=tokenizer.__getitem__)
+    if isinstance(tokenizer, Sequence) and not isinstance(tokenizer, str):
+        return tokenizer
+    raise PivotalError(
+        f"A recurrent module needs its words, a list in the order of their ids or a mapping to ids, but "
+        f"{type(module).__name__} was given {tokenizer!r:.80}. Write load_model(module, words)."
+    )
