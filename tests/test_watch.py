@@ -73,7 +73,7 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
 
 def test_find_takes_the_same_argument(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     question = pv.Question(model="planted", phenomenon="planted", test=80)
-    pv.find(question, SEARCH, controls=0, out=str(tmp_path / "run"), progress=True)
+    pv.find(question, search=SEARCH, controls=0, out=str(tmp_path / "run"), progress=True)
     assert "/20  loss" in capfd.readouterr().err
 
 

@@ -7,7 +7,7 @@ from pivotal.evidence.evaluation import Evaluation as Evaluation
 from pivotal.evidence.evaluation import evaluate as evaluate
 from pivotal.evidence.trace import trace as trace
 from pivotal.jobs.find import Finding as Finding
-from pivotal.jobs.find import find as find
+from pivotal.jobs.front_door import find as find
 from pivotal.jobs.run_folder import RunFolder as RunFolder
 from pivotal.models import (
     LanguageModel as LanguageModel,

@@ -233,12 +233,12 @@ def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -
 
 def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     search = LearnedMask(updates=20, refit=2)
-    first = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"))
+    first = pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert first.folder.settings["search"]["max_units"] == MAX_UNITS["every"]
-    again = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"))
+    again = pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert again.already and not first.already
     assert again.summary == RunFolder.open(tmp_path / "r").summary() == first.summary
-    assert not pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
+    assert not pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path: Path) -> No
     others = [replace(pairs[:60], name=name) for name in ("first", "second")]
 
     def effects(**asked: Any) -> list[str]:
-        found = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), **asked)
+        found = find(QUESTION, search, controls=0, out=str(tmp_path / "r"), **asked)
         assert found.summary.evidence is not None
         return [effect.phenomenon for effect in found.summary.evidence.effects]
 
@@ -263,7 +263,7 @@ def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(
     search = LearnedMask(updates=20, refit=2)
 
     def ask(name: str, controls: int) -> Finding:
-        return pv.find(QUESTION, search, controls=controls, evidence="none", out=str(tmp_path / name))
+        return pv.find(QUESTION, search=search, controls=controls, evidence="none", out=str(tmp_path / name))
 
     at_once = ask("at once", 5)
     assert ask("later", 0).summary.controls.sets == 0

@@ -13,7 +13,7 @@ from torch import nn
 import pivotal
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.questions.phenomena.planted import PlantedNumber
+from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.searches.attribution import Attribution
 
 QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
@@ -25,8 +25,7 @@ class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         planted = plant()
-        cell, weights = planted.model._source or ("", {})
-        assert cell == "rnn"
+        weights = planted.model._weights
         self.words = list(planted.model.words)
         self.embedding = nn.Embedding(len(self.words), 64)
         self.rnn = nn.RNN(64, 64)
@@ -45,23 +44,22 @@ def module() -> Recurrent:
     return Recurrent()
 
 
-@pytest.mark.parametrize("form", ["set", "pairs", "rows", "file"])
+@pytest.mark.parametrize("form", ["set", "rows", "file"])
 def test_a_module_with_its_words_and_a_question_in_any_form(
     form: str, module: Recurrent, tmp_path: Path
 ) -> None:
-    pairs = PlantedNumber().pairs()
+    pairs = PlantedAgreement().pairs()
     rows = [{"prefix": p.prefix, "cue": p.cue_word, "words": _words(p), "label": p.label} for p in pairs]
     pairs.save(tmp_path / "pairs.jsonl")
-    question = {"set": pairs, "pairs": list(pairs), "rows": rows, "file": tmp_path / "pairs.jsonl"}[form]
+    question = {"set": pairs, "rows": rows, "file": tmp_path / "pairs.jsonl"}[form]
     search = Attribution(max_units=3, refit=20)
     finding = pivotal.find(module, module.words, question, search=search, out=tmp_path / "run", **QUICK)
-    assert {str(unit) for unit in finding.intervention.units} == module.units
+    assert {str(unit) for unit in finding.folder.intervention().units} == module.units
     assert finding.summary.flip_accuracy == 1
-    assert "Recurrent" in repr(finding) and "100.0%" in repr(finding)
 
 
 def _words(pair: pivotal.MinimalPair) -> dict[str, str]:
-    return dict(zip(("singular", "plural"), (words[0] for words in pair.words), strict=True))
+    return dict(zip(("singular", "plural"), pair.words, strict=True))
 
 
 def test_words_may_map_to_their_ids(module: Recurrent) -> None:
@@ -74,7 +72,7 @@ def test_words_may_map_to_their_ids(module: Recurrent) -> None:
     [
         (nn.Linear(2, 2), ["a"], "has one nn.Embedding"),
         (Recurrent(), None, "needs its words"),
-        (3, None, "a name, a path or a torch module"),
+        (3, None, "a path or a torch module"),
     ],
 )
 def test_what_is_not_a_model_is_refused(model: Any, tokenizer: Any, rule: str) -> None:
@@ -112,4 +110,4 @@ def test_a_loaded_hugging_face_model(tmp_path: Path) -> None:
         **QUICK,
     )
     assert finding.folder.info.model.startswith("mine")
-    assert len(finding.intervention.units) <= 3
+    assert len(finding.folder.intervention().units) <= 3

@@ -8,6 +8,7 @@ import pytest
 
 import pivotal as pv
 from pivotal.errors import PivotalError
+from pivotal.jobs.find import find
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import checked_model, model_of
 from pivotal.questions.question import Question
@@ -35,7 +36,7 @@ REFUSED = {
 def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
     question, said = REFUSED[what]
     with pytest.raises(PivotalError, match=said):
-        pv.find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
+        find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
     with pytest.raises(PivotalError, match=said):
         pv.check(question, PLANTED)
     assert not (tmp_path / "run").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,18 @@ from pivotal.evidence import CONTROLS
 from pivotal.jobs import find as job
 from pivotal.jobs.find import Finding
 from pivotal.models import LanguageModel, load_model
-from pivotal.options import build
-from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
-from pivotal.searches import DEFAULT, SEARCHES
+from pivotal.searches import SEARCHES
 from pivotal.searches.base import Search
+from pivotal.searches.exchange import Exchange
 
 
 def find(
     model: Question | LanguageModel | nn.Module | str | Path = "wiki-lstm",
     *asked: Any,
-    search: Search | str = DEFAULT,
+    search: Search | str | None = None,
     max_units: int | None = None,
     name: str | None = None,
     runs: int = 1,
@@ -42,16 +42,16 @@ def find(
         find(lstm, words, pairs)                      # a torch module with its words in the order of their ids
         find("wiki-lstm", "number-agreement")         # names, as on the command line
 
-    A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of pairs. `settings` are
-    the fields of `Question`, such as `steps="single"` or `sites="mlp"`; a Question may also stand in place of the model.
-    `search` is a search or its name, and `max_units` the most units that it may set. `name` is what results call a model
-    in memory. The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a
-    finished one is read from its folder.
+    A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of rows with the keys of
+    a pairs file. `settings` are the fields of `Question`, such as `steps="single"` or `sites="mlp"`; a Question may
+    also stand in place of the model. `search` is a search or its name, and `max_units` the most units that it may set.
+    `name` is what results call a model in memory. The other arguments are the options of `pivotal find`. A run that
+    was stopped is resumed, and a finished one is read from its folder.
     """
     question, loaded, pairs = _question(model, asked, name, device, settings)
-    chosen = search if isinstance(search, Search) else SEARCHES.get(search)()
+    chosen = search if isinstance(search, Search) else SEARCHES.get(search or Exchange.name)()
     if max_units is not None:
-        chosen = build(type(chosen), {**vars(chosen), "max_units": max_units})
+        chosen = replace(chosen, max_units=max_units)  # type: ignore[type-var]
     return job.find(
         question,
         chosen,
@@ -74,8 +74,8 @@ def _question(
     if isinstance(model, Question):
         if asked or settings:
             raise PivotalError(
-                "A Question states the model, the pairs and all settings, but more was given with it. Put them into the "
-                "Question."
+                "A Question states the model, the pairs and all settings, but more was given with it. Put them into "
+                "the Question."
             )
         return model, None, None
     if len(asked) > 2:
@@ -90,6 +90,5 @@ def _question(
         return Question(label, str(phenomenon), **settings), loaded, None
     if phenomenon is None:
         return Question(label, **settings), loaded, None
-    if not isinstance(phenomenon, PairSet):
-        phenomenon = PairSet.of(phenomenon)
-    return Question(label, phenomenon.name, **settings), loaded, phenomenon
+    pairs = phenomenon if isinstance(phenomenon, PairSet) else read_pairs(phenomenon)
+    return Question(label, pairs.name, **settings), loaded, pairs

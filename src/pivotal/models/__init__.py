@@ -48,10 +48,10 @@ def load_model(
     """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME; or take one
     that is in memory: a Hugging Face model with its tokenizer, or a recurrent module with its words.
 
-    `name` is what results call a model in memory. `dtype` is the number type that a model computes in, and `priming` is
-    the text that it reads before every sentence; both default to the model's own. `batch_nodes` is the most nodes, times
-    runs, that are computed at once; it bounds the memory of models that support it. `download=False` loads only what is
-    on this machine.
+    `name` is what results call a model in memory. `dtype` is the number type that a model computes in, and `priming`
+    is the text that it reads before every sentence; both default to the model's own. `batch_nodes` is the most nodes,
+    times runs, that are computed at once; it bounds the memory of models that support it. `download=False` loads only
+    what is on this machine.
     """
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)

@@ -23,8 +23,8 @@ def wrapped(module: nn.Module, tokenizer: Any, *, name: str | None, priming: str
     embedding, output = _only(module, nn.Embedding), _only(module, nn.Linear)
     if recurrent is None or embedding is None or output is None:
         raise PivotalError(
-            "A module in memory must be a causal model of Hugging Face, or have one nn.Embedding, one nn.LSTM, nn.GRU or "
-            f"nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
+            "A module in memory must be a causal model of Hugging Face, or have one nn.Embedding, one nn.LSTM, nn.GRU "
+            f"or nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
             "pivotal.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
         )
     from pivotal.models.recurrent.lm import RecurrentLM

@@ -7,16 +7,16 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args, overload
+from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import suffix_of
 from pivotal.questions.minimal_pair import MinimalPair, clean_text
 from pivotal.questions.pairs_file import pair_of_row, pair_row, write_pairs
-from pivotal.questions.rows import BadRows, name_of, rows_of
+from pivotal.questions.rows import BadRows, Row, name_of, rows_of
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
 
@@ -168,18 +168,27 @@ class PairSet:
         return int(count)
 
 
-def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
-    """Read the pairs of a file (.jsonl, .csv, .tsv), which may be compressed (.gz).
+def read_pairs(source: str | Path | Iterable[Mapping[str, Any]], *, skip_bad: bool = False) -> PairSet:
+    """Read the pairs of a file (.jsonl, .csv, .tsv), which may be compressed (.gz), or of rows in memory with the keys
+    of such a file: `[{"prefix": "The cats", "words": {"singular": "runs", "plural": "run"}, "label": "plural"}]`.
 
-    A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the file, the line and
-    the column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
+    A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the place and the
+    column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
     """
-    path, bad = Path(path), BadRows(skip_bad)
-    table = suffix_of(path) not in (".json", ".jsonl")
+    bad = BadRows(skip_bad)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        table = suffix_of(path) not in (".json", ".jsonl")
+        return _set_of(name_of(path), rows_of(path, bad), bad, table=table, title=f"{path}: a pairs file")
+    rows = ((f"pair {number}", dict(row)) for number, row in enumerate(source, start=1))
+    return _set_of("pairs", rows, bad, table=False, title="A list of pairs")
+
+
+def _set_of(name: str, rows: Iterable[tuple[str, Row]], bad: BadRows, *, table: bool, title: str) -> PairSet:
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
     unlabelled: list[str] = []
-    for where, content in rows_of(path, bad):
+    for where, content in rows:
         with bad.row(where):
             row = pair_row(content, table=table)
             labels = labels or checked_labels(list(row.words))
@@ -187,7 +196,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
             if not pairs[-1].label:
                 unlabelled.append(where.rpartition(", ")[2])
     if labels is None or not pairs:
-        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
+        raise PivotalError(f"{title} holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
     notes = bad.notes()
     # A label is optional, but an empty cell among others may be a mistake.
@@ -196,7 +205,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
             f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They count "
             "in no accuracy.",
         )
-    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=notes)
+    return PairSet(name, labels, distinct, merged=len(pairs) - len(distinct), notes=notes)
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, str]:
