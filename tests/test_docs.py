@@ -229,7 +229,8 @@ def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
 
 
 ENTRY_POINTS = {
-    f"pivotal.{kind}" for kind in ("models", "searches", "masks", "bases", "phenomena", "readers", "exports")
+    f"pivotal.{kind}"
+    for kind in ("models", "searches", "masks", "bases", "phenomena", "readers", "exports", "verbs")
 }
 
 
