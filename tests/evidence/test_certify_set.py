@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.certify import certify, clustered_error
+from pivotal.evidence.certify import certify
 from pivotal.evidence.examination import flips_of
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
@@ -135,17 +134,6 @@ def test_the_words() -> None:
     assert "with 95% confidence fewer than 16.7% of them would" in clear
     assert "2 scored well enough to be refitted" in doubtful and "95%" not in doubtful
     assert len(units_table(content).rows) == 3
-
-
-def test_the_clustered_error_against_the_naive_one() -> None:
-    """Of clusters of one value it is the naive error; of clusters of m equal values it is sqrt(m) times as large, the
-    error of one value per cluster."""
-    values = np.random.default_rng(0).normal(size=40)
-    naive = values.std() / np.sqrt(40)
-    assert clustered_error(values, np.arange(40)) == pytest.approx(naive)
-    repeated = np.repeat(values, 9)
-    assert clustered_error(repeated, np.repeat(np.arange(40), 9)) == pytest.approx(naive)
-    assert naive == pytest.approx(3 * repeated.std() / np.sqrt(len(repeated)))
 
 
 def test_one_rule_for_every_part_of_a_certificate() -> None:

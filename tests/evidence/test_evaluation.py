@@ -14,7 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.controls import matched_sets, random_control
 from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.examination import Examination, flips_of, score_many
-from pivotal.evidence.intervals import share_of
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -34,7 +34,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     problem: Problem, found: Intervention
 ) -> None:
     scores = evaluate(found, problem)
-    assert scores.flip_accuracy == share_of(np.ones(300, bool), problem.prefix_ids)
+    assert scores.flip_accuracy == shares_of(problem.pairs)(np.ones(300, bool))
     assert scores.flip_accuracy.n == len(problem) == 300
     assert scores.units == 3 and scores.clean_accuracy == 1.0
     assert 0 < scores.kl < scores.kl_after_edit

@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from pivotal.evidence.intervals import effective_number, interval, share_of, student_quantile
+from pivotal.evidence.intervals import (
+    clustered_variance,
+    clusters_of,
+    effective_number,
+    interval,
+    share_of,
+    student_quantile,
+)
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.25, 4), (0.5, 20), (0.999, 3000)])
@@ -73,3 +82,43 @@ def test_the_interval_covers_the_true_share(p: float, alike: float, clusters: in
         share = share_of(np.where(copied, own[of], rng.random(len(of)) < p), of)
         covered.append(share.low <= p <= share.high)
     assert np.mean(covered) >= 0.93
+
+
+def test_the_clustered_error_against_the_naive_one() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    off = values - values.mean()
+    assert clustered_variance(off, np.arange(40)) == pytest.approx(values.var(ddof=1) / 40)
+    assert clustered_variance(np.repeat(off, 9), np.repeat(np.arange(40), 9)) == pytest.approx(
+        values.var(ddof=1) / 40
+    )
+
+
+def test_crossed_clusters_cover_a_share_that_depends_on_noun_and_verb() -> None:
+    rng, crossed, by_prefix = np.random.default_rng(0), [], []
+    nouns, verbs = (kind.ravel() for kind in np.meshgrid(np.arange(20), np.arange(15)))
+    for _ in range(250):
+        chance = rng.normal(size=20)[nouns] + rng.normal(size=15)[verbs] + rng.normal(size=300) > 0
+        for clusters, covered in ((np.array([nouns, verbs]), crossed), (np.arange(300), by_prefix)):
+            share = share_of(chance, clusters)
+            covered.append(share.low <= 0.5 <= share.high)
+    assert np.mean(crossed) >= 0.9 > 0.6 > np.mean(by_prefix)
+
+
+def test_words_are_clusters_where_there_are_several() -> None:
+    def pairs(nouns: int, verbs: int) -> PairSet:
+        made = (
+            MinimalPair(
+                f"The n{i % nouns} {i}",
+                1,
+                (f"v{i % verbs}", f"w{i % verbs}"),
+                "one",
+                counterfactuals=(text, ""),
+            )
+            for i in range(40)
+            for text in (f"The m{i % nouns} {i}",)
+        )
+        return PairSet("words", ("one", "many"), tuple(made))
+
+    assert clusters_of(pairs(1, 1)).shape == (1, 40)
+    assert [len(set(kind)) for kind in clusters_of(pairs(10, 8)).tolist()] == [40, 10, 8]
+    assert [len(set(kind)) for kind in clusters_of(pairs(7, 8)).tolist()] == [40, 8]

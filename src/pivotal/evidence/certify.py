@@ -24,6 +24,7 @@ from torch import Tensor
 
 from pivotal.evidence.evaluation import check_question
 from pivotal.evidence.examination import costs_of, flips_of
+from pivotal.evidence.intervals import clustered_variance
 from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.edits import dense, spread
 from pivotal.problem.objective import TOLERANCE, Terms
@@ -262,7 +263,7 @@ class _Certifier:
         if bounded and not (one.judged.bound_kept and other.judged.bound_kept):
             return one.judged.bound_kept and not other.judged.bound_kept
         gain = one.flips.astype(float) - other.flips
-        error = clustered_error(gain, self.judges.prefix_ids)
+        error = math.sqrt(clustered_variance(gain - gain.mean(), self.judges.prefix_ids))
         return bool(gain.mean() - self.effort.epsilon > 2 * error)
 
     def _name(self, unit: int) -> str:
@@ -271,14 +272,6 @@ class _Certifier:
     def _tell(self, phase: str, done: int, of: int = 5) -> None:
         if self.progress is not None:
             self.progress(Progress(phase, done, of))
-
-
-def clustered_error(values: np.ndarray, clusters: np.ndarray) -> float:
-    """The cluster-robust standard error of a mean. Pairs with the same prefix share a state and flip together, so an
-    error for independent pairs would be too small."""
-    names, of = np.unique(clusters, return_inverse=True)
-    totals = np.bincount(of, values - values.mean())
-    return float(totals.std() * np.sqrt(len(names)) / len(values))
 
 
 def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.evidence.examination import Examination, costs_of, flips_of, score_many
-from pivotal.evidence.intervals import share_of
+from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
@@ -192,7 +192,7 @@ def unseen_words(examination: Examination, train: Problem, terms: Terms, seed: i
     part = test.restrict(scored)
     (flipped,) = flips_of(mask, values, part)
     return UnseenWords(
-        flip_accuracy=share_of(flipped, part.prefix_ids), slots=tuple(sorted(unseen)), train=len(learned)
+        flip_accuracy=shares_of(part.pairs)(flipped), slots=tuple(sorted(unseen)), train=len(learned)
     )
 
 

@@ -74,8 +74,8 @@ class Examination:
 
     @cached_property
     def share(self) -> Callable[..., Share]:
-        """`share_of` for these pairs, whose clusters are the prefixes."""
-        return shares_of(self.problem.prefix_ids)
+        """`share_of` for these pairs."""
+        return shares_of(self.problem.pairs)
 
     def by_direction(self, flipped: np.ndarray) -> dict[str, Share]:
         """The share of flipped preferences for each label to flip to."""

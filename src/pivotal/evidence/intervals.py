@@ -1,29 +1,57 @@
 """Shares with 95% intervals that are valid for clustered pairs, near 0% and 100%, and for few clusters.
 
-Pairs with the same prefix share a state and flip together, so the clusters are prefixes. The interval is that of
-Wilson, at 0% and 100% the exact one, for the effective number of pairs instead of the actual number, as Korn and
-Graubard (1998) propose for shares in surveys. A bootstrap cannot be used here: if every pair flips, every resample
-does, and its interval is 100-100% even for a single pair.
+Pairs with the same prefix share a state and flip together, and so may pairs with the same cue word or the same asked
+words. These are the clusters. The interval is that of Wilson, at 0% and 100% the exact one, for the effective number of
+pairs instead of the actual number, as Korn and Graubard (1998) propose for shares in surveys. A bootstrap cannot be
+used here: if every pair flips, every resample does, and its interval is 100-100% even for a single pair.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import Share
 
 _TAIL, _Z = 0.025, 1.959964
+_SEVERAL = 8
+"""The fewest cue words or asked words that are clusters."""
 _TRUSTED = 2
 """The number of clusters with the rarer outcome for which the estimated variance counts as much as the worst case."""
 
 
+def clusters_of(pairs: PairSet) -> np.ndarray:
+    """The clusters of pairs, one row of numbers for each kind: prefixes, and cue words and asked words where there are
+    several. A cue word and its other form are one. Fewer than eight are no sample of words: a result is then about
+    these words."""
+    kinds: list[list[Hashable]] = [[pair.prefix for pair in pairs]]
+    for kind in ([_cue_of(pair) for pair in pairs], [pair.words for pair in pairs]):
+        if len(set(kind)) >= _SEVERAL:
+            kinds.append(kind)
+    rows = []
+    for kind in kinds:
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(kind))}
+        rows.append([numbers[name] for name in kind])
+    return np.array(rows, dtype=np.int64)
+
+
+def _cue_of(pair: MinimalPair) -> str:
+    if pair.cue is None:
+        return ""
+    return min(text.split(" ")[pair.cue].lower() for text in (pair.prefix, *pair.counterfactuals) if text)
+
+
 def share_of(hits: np.ndarray, clusters: np.ndarray, of: np.ndarray | None = None) -> Share:
-    """The share of hits with its 95% interval. `clusters` names the cluster of each pair. `of` restricts both."""
+    """The share of hits with its 95% interval. `clusters` numbers the cluster of each pair, in one row for each kind of
+    cluster. `of` restricts both."""
+    clusters = np.atleast_2d(clusters)
     if of is not None:
-        hits, clusters = hits[of], clusters[of]
+        hits, clusters = hits[of], clusters[:, of]
     n = len(hits)
     if not n:
         return Share(math.nan, 0.0, 1.0, 0)
@@ -32,8 +60,9 @@ def share_of(hits: np.ndarray, clusters: np.ndarray, of: np.ndarray | None = Non
     return Share(value, low, high, n)
 
 
-def shares_of(clusters: np.ndarray) -> Callable[..., Share]:
-    """`share_of` for pairs of these clusters."""
+def shares_of(pairs: PairSet) -> Callable[..., Share]:
+    """`share_of` for these pairs."""
+    clusters = clusters_of(pairs)
     return lambda hits, of=None: share_of(hits, clusters, of)
 
 
@@ -43,24 +72,38 @@ def effective_number(hits: np.ndarray, clusters: np.ndarray) -> float:
     It is p (1 - p) / v, where v is the cluster-robust variance of p, and it is reduced further if v is estimated from
     few clusters. At 0% and at 100% v says nothing. Then pairs of one cluster count as equal, which is the worst case:
     the effective number is that of the clusters. Where only a few clusters have the rarer outcome, v says little, and
-    the effective number lies between the two.
+    the effective number lies between the two. Clusters of several kinds are crossed, and the kind with the fewest
+    decides how far v is trusted.
     """
-    _, of = np.unique(clusters, return_inverse=True)
-    sizes = np.bincount(of).astype(float)
-    n, count = len(hits), len(sizes)
+    n, p, off = len(hits), float(np.mean(hits)), np.asarray(hits, dtype=float) - np.mean(hits)
+    sizes = [np.bincount(np.unique(kind, return_inverse=True)[1]) for kind in np.atleast_2d(clusters)]
+    count = min(map(len, sizes))
     if count < 2:
         return 1.0
-    worst = float(n**2 / np.square(sizes).sum())
-    hit = np.bincount(of, np.asarray(hits, dtype=float))
-    p = float(hit.sum() / n)
-    variance = float(count / (count - 1) * np.square(hit - p * sizes).sum() / n**2)
+    worst = min(float(n**2 / np.square(size).sum()) for size in sizes)
+    variance = clustered_variance(off, clusters)
     if variance == 0:
         return worst
     few = (student_quantile(n - 1) / student_quantile(count - 1)) ** 2
     estimated = min(float(n), few * p * (1 - p) / variance)
-    rare = int(((hit if p < 0.5 else sizes - hit) > 0).sum())
+    rarer = np.asarray(hits, dtype=bool) == (p < 0.5)
+    rare = min(len(np.unique(kind[rarer])) for kind in np.atleast_2d(clusters))
     known = rare / (rare + _TRUSTED)
     return max(1.0, min(estimated, 1 / (known / estimated + (1 - known) / worst)))
+
+
+def clustered_variance(off: np.ndarray, clusters: np.ndarray) -> float:
+    """The cluster-robust variance of the mean of values whose differences from it are `off`. Clusters of several kinds
+    are crossed as Cameron, Gelbach and Miller (2011) propose: what belongs to two kinds is counted once."""
+    kinds, total, least = np.atleast_2d(clusters), 0.0, 0.0
+    for many in range(1, len(kinds) + 1):
+        for some in itertools.combinations(kinds, many):
+            of = np.unique(np.array(some), axis=1, return_inverse=True)[1].ravel()
+            count = int(of.max()) + 1
+            one = count / max(1, count - 1) * float(np.square(np.bincount(of, off)).sum()) / len(off) ** 2
+            total += one if many % 2 else -one
+            least = max(least, one) if many == 1 else least
+    return max(total, least)
 
 
 def interval(p: float, n: int | float) -> tuple[float, float]:

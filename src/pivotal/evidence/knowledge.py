@@ -44,7 +44,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
     expected, preferred = problem.expected, 1 - problem.direction
     right = expected == preferred
     groups = np.array([pair.group for pair in problem.pairs])
-    share = shares_of(problem.prefix_ids)
+    share = shares_of(problem.pairs)
 
     def accuracy(of: np.ndarray) -> Share | None:
         return share(right, of) if of.any() else None
@@ -201,7 +201,7 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     places = {id(pair): (i, label) for i, label, pair in asked}
     of, called = np.array([places[id(pair)] for pair in forms.pairs]).T
     preferred = 1 - forms.direction
-    share = shares_of(forms.prefix_ids)
+    share = shares_of(forms.pairs)
     # The counterfactual of a pair is the form that calls for the word that the untouched model does not prefer.
     own, other = part.tree.sequences(), forms.tree.sequences()
     changed = np.array([other[j] != own[i] for j, i in enumerate(of)])

@@ -85,7 +85,7 @@ def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet |
         pairs = Examples.of(model, pairs.at_most(PAIRS), intervention.steps)
     problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
-    share = shares_of(problem.prefix_ids)
+    share = shares_of(problem.pairs)
     # The preferred word, if the pair states no expected one.
     expected = np.where(problem.expected < 0, 1 - problem.direction, problem.expected)
     after = {}

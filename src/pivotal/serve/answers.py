@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.intervals import share_of
+from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.trace import trace_with_next
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
@@ -79,7 +79,7 @@ def score(live: LiveIntervention, asked: Paste) -> dict[str, Any]:
         }
         for i, (pair, to) in enumerate(zip(problem.pairs, problem.direction.tolist(), strict=True))
     ]
-    share: Share = share_of(flipped, problem.prefix_ids)
+    share: Share = shares_of(problem.pairs)(flipped)
     return {
         "share": share,
         "flipped": int(flipped.sum()),
