@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.evidence.knowledge import few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
+from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import known
 from pivotal.models import load_model
 from pivotal.models.planted import plant
@@ -109,14 +109,19 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     lm = RecurrentLM.from_modules("biased", nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7), decoder, WORDS)
     ends = ("near", "near The", "The", "The cat", "The cats", "near The cats")
     made = [
-        MinimalPair(f"The {noun} {end}", 1, words, label)
+        MinimalPair(
+            f"The {noun} {end}", 1, words, label, counterfactuals=(f"The cat {end}", f"The cats {end}")
+        )
         for noun in ("cat", "cats")
         for end in ends
         for words, label in ((("sleeps", "sleep"), "singular"), (("runs", "run"), "plural"))
     ]
-    found = knowledge_of(Problem(lm, PairSet("biased", LABELS, tuple(made))))
+    biased = Problem(lm, PairSet("biased", LABELS, tuple(made)))
+    found, swap = knowledge_of(biased), cue_swap(biased)
     assert found.accuracy is not None and found.accuracy.value == 1
     assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
+    told = known(Evidence(knowledge=replace(found, cue_tells=1.0), swap=swap))
+    assert swap is not None and swap.flipped.value == 0 and told.passed is False
     assert any("The cue does not decide" in warning for warning in warnings_of(found))
 
 

@@ -46,7 +46,6 @@ def test_missing_checks_are_named_first_for_a_switch() -> None:
     [
         ({"by_label": {"one": label(prefixes=8), "many": label()}}, "Hold out more prefixes"),
         ({"by_label": {"one": label(), "many": label(LOW)}}, "Ask what the model knows"),
-        ({"cue_tells": 0.2}, "Name the word that decides"),
         ({"mass": 1e-7}, "Ask about words that the model expects"),
     ],
 )

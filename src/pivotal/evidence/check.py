@@ -144,8 +144,7 @@ def what_is_known(
     except PivotalError as error:
         return Untouched(str(error))
     knowledge = knowledge_of(test)
-    # The verdict asks the counterfactual prefixes, which cost more than all the rest, only where no word is expected.
-    evidence = Evidence(knowledge=knowledge, swap=None if knowledge.labelled else cue_swap(test))
+    evidence = Evidence(knowledge=knowledge, swap=cue_swap(test))
     checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
     failed = [check.found for check in checks if not check.passed]
     return Untouched(failed[0] if failed else None, test.clean_accuracy)

@@ -72,6 +72,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
         rank=rank,
         sampled=PREFIXES if clusters > PREFIXES else None,
         cue_tells=cue_tells(problem.pairs),
+        asked=len({pair.words for pair in problem.pairs}),
         contradicted=contradicted(problem.pairs),
     )
 
@@ -212,6 +213,11 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     return CueSwap(
         kl=_swap_kl(part, [own[of[j]] for j in rows], [other[j] for j in rows]),
         flipped=share(preferred == called, towards),
+        by_direction={
+            label: share(preferred == called, towards & (called == d))
+            for d, label in enumerate(part.labels)
+            if (towards & (called == d)).any()
+        },
         right={
             label: share(preferred == called, called == d)
             for d, label in enumerate(part.labels)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.intervals import shares_of
+from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
@@ -175,20 +175,35 @@ def text_cost(
         torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
     )
     states = model.states(model.prepare(tree), edit)
-    rows, following = [], []
+    rows, following, of = [], [], []
     for i, tokens in enumerate(ids):
         path = tree.path(int(tree.leaf[i]))
         live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
         rows += [int(tree.live_row[path[p]]) for p in live]
         following += [tokens[p + 1] for p in live]
+        of += [i] * len(live)
     nats = _nats(model, states, torch.tensor(rows), torch.tensor(following))
-    perplexity = [math.exp(min(_MOST_NATS, mean)) for mean in nats.tolist()]
+    perplexity = [_exponential(mean) for mean in nats.mean(0).tolist()]
+    more = [_factor(added, np.array(of)) for added in (nats[:, 1:] - nats[:, :1]).T]
     return TextCost(
         text=name,
         tokens=len(rows),
         untouched=perplexity[0],
         edited=dict(zip(intervention.directions, perplexity[1:], strict=True)),
+        factors=dict(zip(intervention.directions, more, strict=True)),
     )
+
+
+def _exponential(nats: float) -> float:
+    return math.exp(min(_MOST_NATS, nats))
+
+
+def _factor(added: np.ndarray, sentences: np.ndarray) -> tuple[float, float]:
+    """The 95% interval of the factor by which perplexity grows, from the nats that an edit adds to each token."""
+    mean, count = float(added.mean()), len(np.unique(sentences))
+    error = math.sqrt(clustered_variance(added - mean, sentences)) if count > 1 else math.inf
+    reach = student_quantile(max(1, count - 1)) * error
+    return _exponential(mean - reach), _exponential(mean + reach)
 
 
 def _nats(
@@ -196,16 +211,16 @@ def _nats(
     states: Float[Tensor, "live runs width"],
     rows: Int[Tensor, " tokens"],
     following: Int[Tensor, " tokens"],
-) -> Float[Tensor, " runs"]:
-    """The mean of -log p of the following tokens, for each run."""
-    total = torch.zeros(states.shape[1], dtype=torch.float64)
+) -> np.ndarray:
+    """-log p of the following tokens (tokens x runs)."""
+    found = []
     for at, token in zip(rows.split(_ROWS), following.split(_ROWS), strict=True):
         logits = model.readout(states[at.to(states.device)])
         chosen = logits.gather(-1, token.to(logits.device)[:, None, None].expand(-1, logits.shape[1], 1))[
             ..., 0
         ]
-        total += (logits.logsumexp(-1) - chosen).double().sum(0).cpu()
-    return total / len(rows)
+        found.append((logits.logsumexp(-1) - chosen).double().cpu().numpy())
+    return np.concatenate(found)
 
 
 @torch.no_grad()

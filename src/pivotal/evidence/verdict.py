@@ -4,11 +4,13 @@ A search that may set any unit to any value flips almost any preference, so flip
 the strongest word whose conditions hold:
 
 - *decide*: every check was made and passed.
-- *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do. Some
-  other check failed or was not made.
+- *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do, without
+  making ordinary text more than twice as perplexing. Some other check failed, was not decided or was not made.
 - *nudge*: the model knows the phenomenon, and the units flip it more often than most random sets do (p <= 0.05), but
-  not reliably, or not clearly more often, or there were too few random sets to tell.
+  not reliably, or not clearly more often, or they break the model, or there were too few random sets to tell.
 - *no evidence*: anything else.
+
+A check has three outcomes. It is not decided if the 95% interval of its figure contains the threshold.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from pivotal.records.evidence import (
     Knowledge,
     NullSearch,
     Share,
-    TextCost,
     Verdict,
     Word,
 )
@@ -39,15 +40,16 @@ LEAST_UNSEEN = 8
 LEAST_MASS = 1e-5
 """The least median probability of the words of both labels together."""
 LEAST_CUE = 0.5
-"""The least that the cue must tell about the label: 0 is what random labels give, 1 is one label for each cue word."""
+"""The least that the cue tells about labels without noise: 0 is what random labels give, 1 is one label for each cue
+word."""
 DECIDES, NUDGES = 0.01, 0.05
 """The largest p-values of the random control."""
 MOST_DIRECT = 0.5
 """The largest share of the effect that may go straight to the output projection."""
 MOST_TEXT = 1.25
 """The largest factor by which the perplexity of ordinary text may grow."""
-BREAKS = 10.0
-"""The factor from which the verdict says that the units break the model."""
+BREAKS = 2.0
+"""A larger factor breaks the model, and units that break it do not switch anything."""
 MOST_MOVED = 0.05
 """The largest change in the accuracy of an unrelated phenomenon."""
 
@@ -76,7 +78,7 @@ def verdict_of(summary: Summary) -> Verdict:
     )
     checks = (*asked, flips, control, *others)
     word = _word(summary, asked, flips, control, others)
-    return Verdict(word=word, sentence=_sentence(word, checks, evidence.text), checks=checks)
+    return Verdict(word=word, sentence=_sentence(word, checks, summary, evidence), checks=checks)
 
 
 def _word(
@@ -85,26 +87,32 @@ def _word(
     if any(check.passed is not True for check in asked):
         return "no evidence"
     p = summary.controls.p_value
-    if flips.passed and control.passed:
+    if flips.passed and control.passed and not breaks(summary.evidence):
         return "decide" if all(check.passed for check in others) else "switch"
     return "nudge" if p is not None and p <= NUDGES else "no evidence"
 
 
-def _sentence(word: Word, checks: tuple[Check, ...], text: TextCost | None) -> str:
+def breaks(evidence: Evidence | None) -> bool:
+    """Whether the units make ordinary text more than twice as perplexing."""
+    return evidence is not None and evidence.text is not None and evidence.text.ratio > BREAKS
+
+
+def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence: Evidence) -> str:
     failed = [check.name for check in checks if check.passed is False]
     undecided = [check.name for check in checks if check.undecided]
     missing = [check.name for check in checks if check.passed is None and not check.undecided]
+    text, preference = evidence.text, "the model's preference"
+    if evidence.knowledge is not None and evidence.knowledge.asked == 1:
+        preference += " between these two words ({}, {})".format(*summary.example.words)
     meaning = {
-        "decide": "Decide: these units decide the phenomenon in this model.",
-        "switch": "Switch: these units switch the model's preference.",
-        "nudge": f"Nudge: these units change the model's preference, but {_short_of(failed, undecided)}.",
+        "decide": f"Decide: these units decide {preference if '(' in preference else 'the phenomenon in this model'}.",
+        "switch": f"Switch: these units switch {preference}.",
+        "nudge": f"Nudge: these units change {preference}, but {_short_of(failed, undecided, breaks(evidence))}.",
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
-    if word != "no evidence" and text is not None and text.ratio >= BREAKS and "ordinary text" in failed:
-        parts.append(
-            f"But they break the model: the perplexity of ordinary text grows by a factor of {text.ratio:,.0f}."
-        )
+    if word != "no evidence" and text is not None and breaks(evidence):
+        parts.append(f"The perplexity of ordinary text grows by a factor of {text.ratio:,.1f}.")
     if failed:
         parts.append(f"Failed checks: {', '.join(failed)}.")
     if undecided:
@@ -114,13 +122,15 @@ def _sentence(word: Word, checks: tuple[Check, ...], text: TextCost | None) -> s
     return " ".join(parts)
 
 
-def _short_of(failed: Sequence[str], undecided: Sequence[str]) -> str:
+def _short_of(failed: Sequence[str], undecided: Sequence[str], breaking: bool) -> str:
     """What keeps a nudge from being a switch."""
-    if "flips" not in failed and "random sets" in undecided:
+    flips, clearly = "flips" not in (*failed, *undecided), "clearly more often than random units do"
+    if flips and "random sets" in undecided:
         return "there were too few random sets to say more"
-    clearly = "clearly more often than random units do"
-    if "flips" not in failed:
+    if flips and "random sets" in failed:
         return f"not {clearly}"
+    if flips and breaking:
+        return "they break the model"
     return f"neither reliably nor {clearly}" if "random sets" in failed else "not reliably"
 
 
@@ -128,49 +138,45 @@ def _short_of(failed: Sequence[str], undecided: Sequence[str]) -> str:
 
 
 def known(evidence: Evidence) -> Check:
-    """Whether the untouched model prefers the expected word more often than chance, for both labels, and whether the
-    cue has anything to do with it. If the labels merely say which words the model prefers everywhere, it is always
-    right, and there is nothing that units could carry."""
-    name = "the model knows it"
-    if evidence.knowledge is None and evidence.swap is None:
+    """Whether the untouched model prefers the expected word more often than chance, for both labels, and whether it
+    does so because of the cue: changing the cue to its other form must flip its own preference, in both directions.
+    Otherwise the labels may merely say which words the model prefers, and there is nothing that units could carry."""
+    name, knowledge, swap = "the model knows it", evidence.knowledge, evidence.swap
+    if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
-    shares, how = _knowing(evidence)
-    if not shares:
-        return Check(
-            name=name,
-            passed=None,
-            found="No pair states an expected word or a counterfactual prefix, so the right answer is not known.",
-            cure="Give the pairs a label or counterfactual prefixes.",
+    said, outcomes = [], []
+    if shares := {
+        label: one.accuracy for label, one in knowledge.by_label.items() if one.accuracy is not None
+    }:
+        said.append(f"The untouched model prefers the expected word: {_listed(shares)}.")
+        outcomes.append(_above_half(shares) if len(shares) == 2 else False)
+    if len(shares) == 1:
+        said.append("There is one label only.")
+    if swap is not None:
+        said.append(
+            f"A change of the cue to its other form flips its preference: {_listed(swap.by_direction)}."
         )
-    found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."
-    if len(shares) < 2:
-        return Check(name=name, passed=False, found=found + " There is one label only.")
-    if labels_ignore_cue(evidence.knowledge):
-        found += " But the labels do not depend on the cue, so there is nothing to know."
-        return Check(
-            name=name,
-            passed=False,
-            found=found,
-            cure="Name the word that decides which label is right as the cue.",
+        outcomes.append(_above_half(swap.by_direction) if len(swap.by_direction) == 2 else False)
+    else:
+        said.append(
+            "Without counterfactual prefixes, it is not known whether the cue has anything to do with it."
         )
-    return Check(name=name, passed=all(share.low > HALF for share in shares.values()), found=found)
+        outcomes.append(False if labels_ignore_cue(knowledge) else None)
+    passed = False if False in outcomes else None if None in outcomes else True
+    if labels_ignore_cue(knowledge) and passed:
+        said.append("Some labels contradict the cue: they are noisy.")
+    elif labels_ignore_cue(knowledge):
+        said.append("The labels do not depend on the cue.")
+    if passed or swap is not None:
+        return _decided(name, passed, " ".join(said))
+    return _decided(
+        name, passed, " ".join(said), "Give the pairs a counterfactual prefix: the cue in its other form."
+    )
 
 
 def labels_ignore_cue(knowledge: Knowledge | None) -> bool:
-    """Whether the labels are those of the words, or random, whatever the cue."""
+    """Whether the labels are those of the words, or random, or noisy, whatever the cue."""
     return knowledge is not None and knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE
-
-
-def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
-    labels = {} if evidence.knowledge is None else evidence.knowledge.by_label
-    if shares := {name: label.accuracy for name, label in labels.items() if label.accuracy is not None}:
-        return shares, "The untouched model prefers the expected word"
-    if evidence.swap is not None:
-        return (
-            evidence.swap.right,
-            "After a cue that calls for one label, the untouched model prefers its word",
-        )
-    return {}, ""
 
 
 def both_directions(knowledge: Knowledge | None) -> Check:
@@ -210,8 +216,9 @@ def likely_words(knowledge: Knowledge | None) -> Check:
 def reliable(summary: Summary) -> Check:
     """Whether most held-out preferences flip, in both directions."""
     shares = summary.best_run.by_direction
-    listed = ", ".join(f"to {label} {_percent(share)}" for label, share in shares.items())
-    return Check(name="flips", passed=_most(shares), found=f"Held-out preferences flipped: {listed}.")
+    return _decided(
+        "flips", _above_half(shares), f"Held-out preferences flipped: to {_listed(shares, ', to ')}."
+    )
 
 
 def random_sets(summary: Summary) -> Check:
@@ -265,10 +272,10 @@ def unseen_words(summary: Summary, evidence: Evidence) -> Check:
             f"{LEAST_UNSEEN} held-out prefixes with unseen words only and {LEAST_UNSEEN} training prefixes with none.",
         )
     slots = ", ".join(unseen.slots)
-    return Check(
-        name=name,
-        passed=unseen.flip_accuracy.low > HALF,
-        found=f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
+    return _decided(
+        name,
+        _above_half({"": unseen.flip_accuracy}),
+        f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
         "preferences flip.",
     )
 
@@ -288,10 +295,10 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
     if natural is None:
         return Check(name=name, passed=None, found="Not measured.")
     kept = summary.values == "natural"
-    passed = _most(natural.by_direction) or _agrees(swapped)
-    if kept and not passed:
-        shares = ", ".join(f"to {label} {_percent(share)}" for label, share in natural.by_direction.items())
-        found = f"Every value is natural, but such values do not flip most preferences in both directions: {shares}"
+    passed = True if _agrees(swapped) else _above_half(natural.by_direction)
+    if kept and passed is False:
+        shares = _listed(natural.by_direction, ", to ")
+        found = f"Every value is natural, but such values do not flip most preferences in both directions: to {shares}"
     elif kept:
         found = f"Set inside their natural range, the units flip {_percent(natural.flipped)}"
     else:
@@ -300,21 +307,18 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
         found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
     if swapped is not None:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
-    return Check(
-        name=name,
-        passed=passed,
-        found=found + ".",
-        cure="" if kept else NATURAL,
-    )
+    return _decided(name, passed, found + ".", "" if kept else NATURAL)
 
 
-def _most(shares: dict[str, Share]) -> bool:
-    """Whether most preferences flip in each direction."""
-    return min((share.low for share in shares.values()), default=0.0) > HALF
+def _above_half(shares: Mapping[str, Share]) -> bool | None:
+    """Whether each share lies above one half; None if the interval of one contains it and none lies below."""
+    if not shares or any(share.high < HALF for share in shares.values()):
+        return False
+    return True if all(share.low > HALF for share in shares.values()) else None
 
 
 def _agrees(swapped: Interchange | None) -> bool:
-    return swapped is not None and _most(swapped.by_direction)
+    return swapped is not None and bool(_above_half(swapped.by_direction))
 
 
 def through_the_model(summary: Summary, evidence: Evidence) -> Check:
@@ -324,7 +328,7 @@ def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     if paths is None or paths.direct is None:
         return Check(name=name, passed=None, found="The direct path was not measured.")
     found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
-    exchanged = summary.values == "interchange" and _most(summary.best_run.by_direction)
+    exchanged = summary.values == "interchange" and _above_half(summary.best_run.by_direction)
     if paths.direct > MOST_DIRECT and (exchanged or _agrees(evidence.interchange)):
         return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
@@ -338,10 +342,12 @@ def ordinary_text(summary: Summary, evidence: Evidence) -> Check:
     if text is None:
         return Check(name=name, passed=None, found="Not measured.")
     edited = ", ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
-    found = Check(
-        name=name,
-        passed=text.ratio <= MOST_TEXT,
-        found=f"Perplexity of {text.text}: {text.untouched:.1f} untouched, {edited}.",
+    low, high = text.interval
+    found = _decided(
+        name,
+        None if low <= MOST_TEXT < high else high <= MOST_TEXT,
+        f"Perplexity of {text.text}: {text.untouched:.1f} untouched, {edited}: at most {text.ratio:.2f} times as much "
+        f"({low:.2f} to {high:.2f}); {MOST_TEXT:g} is allowed.",
     )
     return _of_means(found, summary, evidence.interchange)
 
@@ -402,6 +408,10 @@ def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
 def _decided(name: str, passed: bool | None, found: str, cure: str = "") -> Check:
     """A check that was made. It is not decided if `passed` is None, because an interval contains the threshold."""
     return Check(name=name, passed=passed, undecided=passed is None, found=found, cure=cure)
+
+
+def _listed(shares: Mapping[str, Share], between: str = ", ") -> str:
+    return between.join(f"{label} {_percent(share)}" for label, share in shares.items())
 
 
 def _percent(share: Share) -> str:

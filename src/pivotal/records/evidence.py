@@ -59,6 +59,8 @@ class Knowledge(Record, frozen=True, kw_only=True):
     cue_tells: Number | None = None
     """How well the cue word tells which label is right: 1 if each cue word goes with one label, 0 if it does no better
     than with random labels. Null if the pairs cannot say, for example because no cue word is repeated."""
+    asked: int = 0
+    """The number of different pairs of words that are asked."""
     contradicted: int = 0
     """The number of prefixes after which pairs with the same words expect different labels."""
 
@@ -193,6 +195,8 @@ class CueSwap(Record, frozen=True, kw_only=True):
     """KL between the two prefixes, averaged like the KL of an intervention."""
     flipped: Share
     """The pairs for which the counterfactual prefix makes the model prefer the other word."""
+    by_direction: dict[str, Share] = {}
+    """The same by the label of that word."""
     right: dict[str, Share]
     """By label: how often the model prefers a label's word after the form of the cue that calls for it."""
 
@@ -207,11 +211,23 @@ class TextCost(Record, frozen=True, kw_only=True):
     untouched: Number
     edited: dict[str, Number]
     """By direction, with the intervention applied."""
+    factors: dict[str, tuple[Number, Number]] = {}
+    """By direction, the 95% interval of the factor by which perplexity grows. Its observations are the sentences."""
+
+    @property
+    def worst(self) -> str:
+        """The direction whose edit makes the text most perplexing."""
+        return max(self.edited, key=lambda direction: self.edited[direction])
 
     @property
     def ratio(self) -> float:
         """The largest perplexity of an edited model, relative to the untouched model."""
-        return max(self.edited.values()) / self.untouched
+        return self.edited[self.worst] / self.untouched
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of that factor; the factor itself if it has none."""
+        return self.factors.get(self.worst, (self.ratio, self.ratio))
 
 
 class Effect(Record, frozen=True, kw_only=True):
