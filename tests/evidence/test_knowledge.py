@@ -18,6 +18,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records import serial
 from pivotal.records.evidence import Evidence
 
 WORDS = ["<eos>", "<unk>", "The", "cat", "cats", "near", "sleeps", "sleep", "runs", "run"]
@@ -120,7 +121,7 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     found, swap = knowledge_of(biased), cue_swap(biased)
     assert found.accuracy is not None and found.accuracy.value == 1
     assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
-    told = known(Evidence(knowledge=replace(found, cue_tells=1.0), swap=swap))
+    told = known(Evidence(knowledge=serial.replace(found, cue_tells=1.0), swap=swap))
     assert swap is not None and swap.flipped.value == 0 and told.passed is False
     assert any("The cue does not decide" in warning for warning in warnings_of(found))
 
