@@ -103,7 +103,12 @@ def forty(tmp_path: Path) -> Path:
     ]
     some = [pair for label in ("singular", "plural") for pair in [p for p in pairs if p.label == label][:40]]
     rows = [
-        {"prefix": p.prefix, "words": {"singular": p.words[0], "plural": p.words[1]}, "label": p.label}
+        {
+            "prefix": p.prefix,
+            "words": dict(zip(("singular", "plural"), p.words, strict=True)),
+            "counterfactual": dict(zip(("singular", "plural"), p.counterfactuals, strict=True)),
+            "label": p.label,
+        }
         for p in some
     ]
     (tmp_path / "forty.jsonl").write_text("\n".join(map(json.dumps, rows)))
