@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,15 +29,15 @@ def clusters_of(pairs: PairSet) -> np.ndarray:
     """The clusters of pairs, one row of numbers for each kind: prefixes, and cue words and asked words where there are
     several. A cue word and its other form are one. Fewer than eight are no sample of words: a result is then about
     these words."""
-    kinds: list[list[Hashable]] = [[pair.prefix for pair in pairs]]
-    for kind in ([_cue_of(pair) for pair in pairs], [pair.words for pair in pairs]):
-        if len(set(kind)) >= _SEVERAL:
-            kinds.append(kind)
-    rows = []
-    for kind in kinds:
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(kind))}
-        rows.append([numbers[name] for name in kind])
-    return np.array(rows, dtype=np.int64)
+    prefixes, cues, words = (
+        np.unique(names, return_inverse=True)[1]
+        for names in (
+            [pair.prefix for pair in pairs],
+            [_cue_of(pair) for pair in pairs],
+            ["\t".join(pair.words) for pair in pairs],
+        )
+    )
+    return np.array([prefixes, *(kind for kind in (cues, words) if len(np.unique(kind)) >= _SEVERAL)])
 
 
 def _cue_of(pair: MinimalPair) -> str:
