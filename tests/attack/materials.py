@@ -41,7 +41,7 @@ defaults: {model: planted, phenomenon: PAIRS, test: 12, updates: 1, refit: 1}
 grid:
   steps: [every, single]
 also:
-  - {label: {steps: random}, search: random, max-units: 2}
+  - {label: {steps: attribution}, search: attribution, max-units: 2}
 table: {kind: units, least: 0.1}
 """
 

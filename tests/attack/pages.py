@@ -51,7 +51,7 @@ def spoilt(content: Any, evil: str, key: str = "") -> Any:
 
 
 def written(m: Materials, place: Place, evil: str) -> list[Path]:
-    """The pages of a run, a study and a trace with the hostile text in their folders."""
+    """The pages of a run, with its traces, and of a study with the hostile text in their folders."""
     pages = []
     for source in (m.certified, m.study):
         folder = place.copy(source)
@@ -64,15 +64,7 @@ def written(m: Materials, place: Place, evil: str) -> list[Path]:
         done = ended(fork(("show", str(folder), "--page")))
         assert done.code in (0, 2) and not done.failure, (source.name, done.failure, done.err[-500:])
         pages += [folder / "report.html"] if done.code == 0 else []
-    out = place.path / "trace.html"
-    pair = str(_kept(m.certified))
-    done = ended(fork(("trace", str(place.copy(m.certified)), "--pair", pair, "--out", str(out))))
-    assert done.code == 0, done.err[-500:]
-    return [*pages, out]
-
-
-def _kept(folder: Path) -> int:
-    return int(json.loads((folder / "traces.json").read_text())["traces"][0]["pair"])
+    return pages
 
 
 def attack(

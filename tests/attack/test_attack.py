@@ -181,4 +181,4 @@ def test_hostile_text_does_nothing_in_a_browser(materials: Materials, scratch: P
     failures, opened = pages.attack(materials, scratch, (" ".join(pages.EVIL),))
     if "pages" not in opened:
         pytest.skip("no Chromium")
-    assert failures == {} and opened["pages"] >= 3
+    assert failures == {} and opened["pages"] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pivotal.records.evidence import Check
@@ -19,7 +20,9 @@ def next_steps(summary: Summary) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
-    checks = {check.name: check for check in summary.verdict.checks}
+    # A damaged summary may lack some checks. They count as not made.
+    missing = Check(name="", passed=None, found="")
+    checks = defaultdict(lambda: missing, {check.name: check for check in summary.verdict.checks})
     asking = list(_question(checks))  # before the question is right, nothing else matters
     return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
 
