@@ -14,6 +14,10 @@ from pivotal.errors import PivotalError, did_you_mean
 Steps = Literal["single", "every"]
 """The steps at which units are edited: at the cue only, or at every step of the prefix."""
 
+Objective = Literal["flips", "counterfactual"]
+"""What the edited model should do: prefer the other word, or say at every position what it says itself after the
+counterfactual prefix."""
+
 Values = Literal["unbounded", "natural", "interchange"]
 """What units may be set to: anything that the model can compute with; values inside the natural range of each unit, the
 1st to 99th percentile of its own states at the edited steps; or, pair by pair, what they are in the counterfactual

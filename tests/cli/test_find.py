@@ -105,8 +105,8 @@ def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: li
 def test_options_go_over_the_preset() -> None:
     paper = choose("learned", "paper", {})
     changed = choose("learned", "paper", with_options({"kl_weight": 0.5}, ["updates=7"]))
-    assert paper.objective == "ratio"  # type: ignore[attr-defined]
-    assert (changed.kl_weight, changed.updates, changed.objective) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
+    assert paper.loss == "ratio"  # type: ignore[attr-defined]
+    assert (changed.kl_weight, changed.updates, changed.loss) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
     with pytest.raises(PivotalError):
         with_options({"kl_weight": 0.5}, ["kl_weight=1"])
 

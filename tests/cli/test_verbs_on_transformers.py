@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.problem.problem import Problem
+from pivotal.problem.divergence import KLReference
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet, read_pairs
 
@@ -75,7 +75,7 @@ def test_memory_that_runs_out_beside_the_models_own_passes(
     def short_of_memory(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
 
-    monkeypatch.setattr(Problem, "mean_kl", short_of_memory)
+    monkeypatch.setattr(KLReference, "mean", short_of_memory)
     done = pivotal("find", *question, "--sites", "mlp", "--updates", "5", "--out", tmp_path / "run")
     done.refused("CUDA out of memory", "--batch-nodes")
 

@@ -9,7 +9,7 @@ from tests.models.tiny import random_model, tokenizer
 from pivotal.models.planted import plant
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.activations import _usual
+from pivotal.problem.activations import usual
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -86,8 +86,8 @@ def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range() -> None:
 
 def test_one_state_in_a_hundred_on_either_side_is_not_usual() -> None:
     rows = torch.randn(250, 7, generator=torch.Generator().manual_seed(0))
-    low, high = _usual(rows)
+    low, high = usual(rows)
     ordered = rows.sort(0).values
     assert torch.equal(low, ordered[2]) and torch.equal(high, ordered[-3])
-    low, high = _usual(rows[:50])
+    low, high = usual(rows[:50])
     assert torch.equal(low, rows[:50].amin(0)) and torch.equal(high, rows[:50].amax(0))

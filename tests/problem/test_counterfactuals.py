@@ -84,7 +84,8 @@ def test_pairs_that_cannot_be_exchanged_are_counted() -> None:
         "outside the vocabulary: flurbs": 1,
     }
     with pytest.raises(
-        PivotalError, match=r"The only pair cannot be exchanged in planted: no counterfactual prefix"
+        PivotalError,
+        match=r"The only pair cannot be matched with a counterfactual prefix in planted: no counterfactual prefix",
     ):
         Problem(PLANTED.model, PairSet("none", PAIRS.labels, pairs[2:3]), values="interchange")
 

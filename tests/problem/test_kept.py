@@ -114,5 +114,5 @@ def test_what_cannot_be_kept() -> None:
     with pytest.raises(PivotalError, match="no sentence of gender-bias"):
         KeptSentences.of(PLANTED.model, stays_of(Question(keep="gender-bias"), PLANTED.model), "every")
     exchanged = Problem(PLANTED.model, PAIRS.sample(30), values="interchange")
-    with pytest.raises(PivotalError, match="no counterfactual prefix to exchange"):
+    with pytest.raises(PivotalError, match="need a counterfactual prefix for every sentence"):
         exchanged.keeping(kept("every"))

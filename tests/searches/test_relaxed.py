@@ -28,7 +28,7 @@ REINFORCE = Reinforce(max_units=3, updates=30, samples=2, refit=6, batch=32)
 EACH = pytest.mark.parametrize("search", [LEARNED, REINFORCE], ids=["learned", "reinforce"])
 
 SETTINGS: list[dict[str, Any]] = [
-    *({"objective": "ratio"}, {"kl_weight": 0.0}, {"max_kl": 0.5}, {"anneal": 0.0, "spare": 1.0}),
+    *({"loss": "ratio"}, {"kl_weight": 0.0}, {"max_kl": 0.5}, {"anneal": 0.0, "spare": 1.0}),
     *({"batch": 0}, {"refit": 0, "prune": -1.0}, {"max_units": 0.05}),
 ]
 
@@ -199,9 +199,9 @@ def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search: RelaxedSe
 def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     loss, calls = Terms.loss, [0]
 
-    def breaks(terms: Terms, outcome: Outcome) -> Tensor:
+    def breaks(terms: Terms, outcome: Outcome, drawn: Tensor | None = None) -> Tensor:
         calls[0] += 1
-        broken = loss(terms, outcome)
+        broken = loss(terms, outcome, drawn)
         return torch.where(torch.arange(len(broken)) == 1, torch.nan, broken) if calls[0] == 8 else broken
 
     monkeypatch.setattr(Terms, "loss", breaks)
@@ -231,7 +231,7 @@ def test_progress_tells_of_every_run() -> None:
         (lambda: LearnedMask(mask_rate=0.0), "mask_rate must be above 0"),
         (lambda: LearnedMask(spare=0.5), "spare must be 1 or more"),
         (lambda: LearnedMask(max_kl=0.0), "max_kl must be above 0"),
-        (lambda: LearnedMask(objective="other"), "objective cannot be 'other'"),  # type: ignore[arg-type]
+        (lambda: LearnedMask(loss="other"), "loss cannot be 'other'"),  # type: ignore[arg-type]
         (lambda: LearnedMask(mask="bernouli"), "no masks named 'bernouli'. Did you mean 'bernoulli'"),
         (lambda: Reinforce(memory=1.0), "memory must be 0 or more and below 1"),
         (lambda: Attribution(reach=1.5), "reach must be above 0 and up to 1"),

@@ -259,6 +259,7 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
         f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
         f"(95% interval {tables.interval(low, high)}), "
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
+        tables.fidelity_sentence(scores.fidelity),
         tables.skipped_sentence(row["rejected"]),
         _trained_sentence(trained, row["pairs"]["asked"]) if trained else "",
         tables.shares_table(scores),

@@ -172,6 +172,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         shown += evidence.kept_sentences(summary.kept)
     shown += [f"\n{tables.control_sentence(summary)}", tables.overlap_sentence(summary)]
     shown += [
+        tables.fidelity_sentence(summary.best_run.fidelity),
         tables.unseen_sentence(summary),
         tables.stages_sentence(summary),
         tables.clean_sentence(summary),

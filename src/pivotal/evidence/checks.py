@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pivotal.errors import PivotalError
 from pivotal.evidence.examination import Examination
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
@@ -62,12 +61,13 @@ def _ranges(examination: Examination) -> tuple[UnitRange, ...]:
 def interchange(examination: Examination) -> Interchange | None:
     """Set the units, pair by pair, to what they are in the counterfactual prefix. None if no pair has a counterfactual
     prefix of the label to flip to that differs from its own prefix and that the model can read."""
-    part, intervention = examination.problem.sample(_EXCHANGED), examination.intervention
-    try:
-        matched = part.examples.matched(part.model, part.steps)
-    except PivotalError:  # none of them can be asked
+    found, intervention = examination.problem.sample(_EXCHANGED).matched, examination.intervention
+    if found is None:
         return None
-    asked = Problem(part.model, matched, sites=intervention.sites, steps=part.steps, values="interchange")
+    part, _ = found
+    asked = Problem(
+        part.model, part.examples, sites=intervention.sites, steps=part.steps, values="interchange"
+    )
     mask, values = dense(intervention, asked.space, asked.model.device)
     outcome = asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
     few, whole = outcome.flipped().cpu().numpy()

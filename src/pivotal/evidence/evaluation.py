@@ -10,12 +10,13 @@ import numpy as np
 from pivotal.errors import PivotalError
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination, score_many
+from pivotal.evidence.fidelity import fidelity_of
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.evidence import Share
 from pivotal.records.intervention import Intervention
-from pivotal.records.summary import Control, DropOne
+from pivotal.records.summary import Control, DropOne, Fidelity
 from pivotal.records.traces import PairOutcome
 
 
@@ -34,6 +35,8 @@ class Evaluation:
     kl_after_edit: float
     """KL averaged over the positions from the first edited step."""
     clean_accuracy: float | None
+    fidelity: Fidelity | None = None
+    """How near the edited model comes to the counterfactual; None without counterfactual prefixes."""
     drop_one: tuple[DropOne, ...] = ()
     control: Control | None = None
     outcomes: tuple[PairOutcome, ...] = ()
@@ -89,8 +92,10 @@ def evaluate(
     return scores_of(examination, random_control(examination, train, controls, terms or Terms(), seed))
 
 
-def scores_of(examination: Examination, control: Control | None = None) -> Evaluation:
-    """The scores of an examined intervention."""
+def scores_of(
+    examination: Examination, control: Control | None = None, *, ceiling: bool = True
+) -> Evaluation:
+    """The scores of an examined intervention. `ceiling` is that of its fidelity."""
     problem, share, flipped = examination.problem, examination.share, examination.flipped
     target = np.median(examination.target, axis=0)
     return Evaluation(
@@ -105,6 +110,7 @@ def scores_of(examination: Examination, control: Control | None = None) -> Evalu
         kl=examination.kl,
         kl_after_edit=examination.kl_after_edit,
         clean_accuracy=problem.clean_accuracy,
+        fidelity=fidelity_of(examination, ceiling=ceiling),
         drop_one=_drop_one(examination.intervention, problem),
         control=control,
         outcomes=examination.outcomes,

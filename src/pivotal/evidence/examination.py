@@ -125,12 +125,21 @@ class Examination:
         """The examination of a sample of the prefixes. Its outcome is a part of this one; nothing is run again."""
         part = self.problem.sample(prefixes, seed)
         chosen = self.problem.examples.sampled(prefixes, seed)
-        if chosen is None:
-            return self
-        whole, tree = self.outcome, self.problem.tree
-        rows = tree.live_row[tree.ancestors(chosen) & tree.live]
-        log_ratio, states = whole.log_ratio[:, torch.as_tensor(chosen)], whole.states[torch.as_tensor(rows)]
-        return Examination(self.intervention, part, outcome=Outcome(log_ratio, states, part.tensors.weight))
+        return self if chosen is None else self._part(part, chosen)
+
+    @cached_property
+    def matched(self) -> Examination | None:
+        """The examination of the pairs that have a counterfactual prefix, matched with it; None if there are none.
+        Nothing is run again."""
+        found = self.problem.matched
+        return None if found is None else self._part(*found)
+
+    def _part(self, problem: Problem, chosen: np.ndarray) -> Examination:
+        """The examination of a problem whose pairs are some of these."""
+        rows = torch.as_tensor(problem.tree.rows_in(self.problem.tree, chosen))
+        with torch.no_grad():
+            outcome = problem.outcome_of(self.outcome.states[rows])
+        return Examination(self.intervention, problem, outcome=outcome)
 
 
 @torch.no_grad()

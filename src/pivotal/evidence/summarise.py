@@ -64,7 +64,7 @@ def summarise(
         progress(Progress("scoring", r, len(examinations)))
         compared = r == best and controls > 0
         control = random_control(examination, train, controls, terms, seed) if compared else None
-        scores.append(scores_of(examination, control))
+        scores.append(scores_of(examination, control, ceiling=r == best))
     runs = tuple(
         RunScores(
             seed=seed + r,
@@ -123,6 +123,7 @@ def scores_row(scores: Evaluation) -> dict[str, Any]:
         "units": scores.units,
         "kl": scores.kl,
         "kl_after_edit": scores.kl_after_edit,
+        "fidelity": scores.fidelity,
         "by_direction": scores.by_direction,
         "by_group": scores.by_group,
         "drop_one": scores.drop_one,

@@ -112,7 +112,16 @@ def find(
             watching.say(f"{model.describe()}.")
         options = {"runs": runs, "search": {"name": search.name, **stored_settings(search)}}
         asked = held.enter_context(
-            prepare(question, model, options, search=search, pairs=pairs, out=out, overwrite=overwrite)
+            prepare(
+                question,
+                model,
+                options,
+                search=search,
+                pairs=pairs,
+                out=out,
+                overwrite=overwrite,
+                report=watching.progress,
+            )
         )
         # Checked before anything is written: with `overwrite`, a bad request must not delete the existing run.
         search.check(asked.train, runs, question.seed)

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Knowledge
+from pivotal.records.run import Progress
 from pivotal.records.summary import told_reasons
 from pivotal.searches.base import Search
 from pivotal.watch import Watch
@@ -121,9 +122,10 @@ def prepare(
     pairs: PairSet | None = None,
     out: str | None,
     overwrite: bool,
+    report: Callable[[Progress], None],
 ) -> Iterator[Prepared]:
     """Make a question ready, and hold the lock of the folder within the block. `options` are the settings of the run
-    besides those of the question."""
+    besides those of the question. `report` receives the progress of bases that are fitted."""
     pairs = question.load_pairs() if pairs is None else pairs
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
@@ -141,7 +143,7 @@ def prepare(
         else:
             RunFolder.check_free(path, settings, overwrite=overwrite)
         bases = {} if earlier is None else earlier.bases()
-        train = training_problem(question, model.in_bases(bases), train_pairs, stays)
+        train = training_problem(question, model.in_bases(bases), train_pairs, stays, report)
         yield Prepared(
             question=question,
             settings=settings,

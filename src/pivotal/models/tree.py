@@ -199,6 +199,15 @@ class PrefixTree:
         keep[0] = True
         return keep
 
+    def rows_in(self, other: PrefixTree, examples: np.ndarray) -> np.ndarray:
+        """For each live node, its row among the live nodes of another tree, in which the examples of this one have
+        these indices."""
+        rows, here, there = np.full(len(self.token), -1), self.leaf, other.leaf[examples]
+        while here.any():
+            rows[here] = other.live_row[there]
+            here, there = self.parent[here].clip(0), other.parent[there].clip(0)
+        return rows[self.live]
+
     def everywhere(self) -> PrefixTree:
         """The same tree with every node live and edited, so that an edit can record all of them. Nodes that were not
         edited have direction 0, and the directions of the others are one higher."""

@@ -103,7 +103,7 @@ class NaturalRange:
             rows
             for _, _, rows in _seen(self._model, self._space, _recorded_in(self._model, tree, self._space))
         ]
-        lows, highs = zip(*(_usual(torch.cat(rows)) for rows in seen), strict=True)
+        lows, highs = zip(*(usual(torch.cat(rows)) for rows in seen), strict=True)
         return torch.cat(lows), torch.cat(highs)
 
 
@@ -134,7 +134,7 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
     scale = torch.zeros(space.coordinates, device=model.device)
     for site, where, seen in _seen(model, space, recorder):
         if site.bounds is None:
-            low, high = _usual(torch.cat(seen))
+            low, high = usual(torch.cat(seen))
             seen = [rows.clamp(low, high) for rows in seen]
         everything = torch.cat(seen)
         mean = everything.mean(0)
@@ -145,7 +145,7 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
     return Activations(target=own.flip(0), own=own, scale=scale)
 
 
-def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
+def usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
     """The range of each unit's activations without outliers. Some units of transformers have activations in the
     thousands at the first token of a sentence. Such states must not decide the mean and the scale."""
     outermost = int(_OUTERMOST * len(rows)) + 1

@@ -18,12 +18,13 @@ from pivotal.models.chunks import as_memory_allows
 from pivotal.models.edits import MaskedEdit, Sources
 from pivotal.models.replay import Buffers, Padded, Shape
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.counterfactuals import Counterfactuals
 from pivotal.problem.divergence import KLReference, Positions
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Preferences
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import PairSet
-from pivotal.units import Site, UnitSpace, Values
+from pivotal.units import Objective, Site, UnitSpace, Values
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ class Outcome:
     states: Float[Tensor, "live runs width"]
     weight: Float[Tensor, " examples"] | None = None
     """The weight of each example in a mean over the examples; None for equal weights."""
+    target: KLReference | None = None
+    """What the edited model should say, if the objective is counterfactual."""
 
     def flipped(self) -> Bool[Tensor, "runs examples"]:
         return self.log_ratio < 0
@@ -142,11 +145,13 @@ class Batch:
         space: UnitSpace,
         values: Values,
         work: Work,
+        objective: Objective = "flips",
         tensors: FixedTensors | None = None,
     ) -> None:
         """`tensors` are read instead of those of the examples. `work` counts the node evaluations of all runs."""
         self.model, self.examples, self.space, self.work = model, examples, space, work
         self.values: Values = values
+        self.objective: Objective = objective
         self.positions = Positions(examples, model.device)
         """The positions at which KL is measured, with their weights."""
         self.tensors = tensors or OwnTensors(model, examples, self.positions)
@@ -197,20 +202,28 @@ class Batch:
         self.work.forward += self.tree.n_live * runs
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
-        return Outcome(self.log_ratio_of(states), states, self.tensors.weight)
+        return self.outcome_of(states)
+
+    def outcome_of(self, states: Float[Tensor, "live runs width"]) -> Outcome:
+        """What a masked run with these states shows."""
+        target = self.counterfactual if self.objective == "counterfactual" else None
+        return Outcome(self.log_ratio_of(states), states, self.tensors.weight, target)
 
     @cached_property
     def sources(self) -> Sources | None:
         """The counterfactual states that units are set to; None unless the problem is about interchange."""
         if self.values != "interchange":
             return None
-        counterfactuals = self.examples.counterfactuals
-        if counterfactuals is None:
+        return self._counterfactuals.sources(self.model, self.space, self.tree)
+
+    @property
+    def _counterfactuals(self) -> Counterfactuals:
+        if self.examples.counterfactuals is None:
             raise PivotalError(
-                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
-                "Make the problem with values='interchange'."
+                "This problem needs the counterfactual prefix of each example, but its examples have none. Make it "
+                "from pairs with values='interchange' or objective='counterfactual'."
             )
-        return counterfactuals.sources(self.model, self.space, self.tree)
+        return self.examples.counterfactuals
 
     @cached_property
     def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
@@ -263,26 +276,28 @@ class Batch:
         return Preferences(self.model, self.examples, self.tensors)
 
     @cached_property
-    def _untouched(self) -> KLReference:
-        return KLReference(self.model, self.tensors.clean)
+    def untouched(self) -> KLReference:
+        """KL(untouched || edited)."""
+        return self._reference(self.tensors.clean)
+
+    @cached_property
+    def counterfactual(self) -> KLReference:
+        """KL(counterfactual || edited), where the counterfactual is what the untouched model says after the
+        counterfactual prefix. The examples must be matched with those prefixes."""
+        return self._reference(self._counterfactuals.said(self.model, self.tree))
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
-        """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
-        return self._untouched.at_all(states) if nodes is None else self._untouched.at(states, nodes)
+        """KL(untouched || edited) of the next-word distribution at live nodes (all by default)."""
+        return self.untouched.at(states, nodes)
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
-        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
-        weight, nodes = self.positions.weight, self.positions.weighted
-        if nodes is None:
-            return weight @ self.kl(states)
-        return weight[nodes] @ self._weighted.at_all(states[nodes])
+        """KL(untouched || edited), averaged as in the paper."""
+        return self.untouched.mean(states)
 
-    @cached_property
-    def _weighted(self) -> KLReference:
-        """The untouched model at the nodes that count in the mean. The sentences that must stay are often more."""
-        return KLReference(self.model, self.tensors.clean[self.positions.weighted])
+    def _reference(self, states: Float[Tensor, "live width"]) -> KLReference:
+        return KLReference(self.model, states, self.positions, self.tensors.live_share)
 
 
 # -- batches in one shape ----------------------------------------------------------------------------------
@@ -327,7 +342,7 @@ class FixedBatches:
         batch = self._batches[0]
         if self._abandoned is not None:
             return self._abandoned
-        if batch.values == "interchange":
+        if batch.values == "interchange" or batch.objective == "counterfactual":
             return "the states of counterfactual prefixes differ from batch to batch"
         if batch.examples.kept:
             return "the kept questions differ from batch to batch"
@@ -361,7 +376,9 @@ class FixedBatches:
         """A batch whose runs read the buffers, without what earlier passes cached. One must have been loaded."""
         assert self._buffers is not None
         like = self._batches[0]
-        return Batch(like.model, like.examples, like.space, like.values, like.work, self._buffers.data)
+        return Batch(
+            like.model, like.examples, like.space, like.values, like.work, tensors=self._buffers.data
+        )
 
     @property
     def rows(self) -> Int[Tensor, " live"]:

@@ -1,4 +1,5 @@
-"""The states of units in the counterfactual prefixes, matched step by step with the prefixes of the examples."""
+"""Counterfactual prefixes, matched step by step with the prefixes of the examples: the states of units in them, and
+what the untouched model says after them."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ class Counterfactuals:
 
     tree: PrefixTree
     _states: dict[str, Float[Tensor, "nodes coordinates"]] = field(default_factory=dict)
+    _last: Float[Tensor, "live width"] | None = None
 
     def sources(self, model: LanguageModel, space: UnitSpace, tree: PrefixTree) -> Sources:
         """What the nodes of a tree that was matched with this one are set to."""
@@ -38,9 +40,19 @@ class Counterfactuals:
         """The states of the untouched model by site, one row for each node of the tree."""
         if missing := [site for site in space.sites if site.name not in self._states]:
             recorder = Recorder({site.name: slice(None) for site in missing}, len(self.tree.token))
-            model.states(model.prepare(self.tree), recorder)
+            self._last = model.states(model.prepare(self.tree), recorder)[:, 0]
             self._states |= recorder.states
         return self._states
+
+    @torch.no_grad()
+    def said(self, model: LanguageModel, tree: PrefixTree) -> Float[Tensor, "live width"]:
+        """The states that the untouched model predicts from in the counterfactual prefixes, for each live node of a
+        tree that was matched with this one."""
+        assert tree.source is not None
+        if self._last is None:
+            self._last = model.states(model.prepare(self.tree))[:, 0]
+        rows = self.tree.live_row[tree.source[tree.live]]
+        return self._last[torch.as_tensor(rows, device=self._last.device)]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""KL of the next-word distributions of an edited model to those of the untouched model, and where it is measured."""
+"""KL of the next-word distributions of an edited model to those of another run, and where it is measured."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ROWS = 512
 
 
 def divergence(
-    untouched: Float[Tensor, "nodes vocabulary"], edited: Float[Tensor, "nodes runs vocabulary"]
+    reference: Float[Tensor, "nodes vocabulary"], edited: Float[Tensor, "nodes runs vocabulary"]
 ) -> Float[Tensor, "nodes runs"]:
-    """KL(untouched || edited) of two distributions given by their logits. Only `edited` has a gradient.
+    """KL(reference || edited) of two distributions given by their logits. Only `edited` has a gradient.
 
     The sum over the vocabulary is a sum of differences. Logits of transformers are in the tens, and a sum of 50,000
     logits in float32 has an error of several thousandths, as large as the KL of a small edit.
     """
-    found: Tensor = _KL.apply(untouched, edited)
+    found: Tensor = _KL.apply(reference, edited)
     return found
 
 
@@ -38,8 +38,8 @@ class _KL(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, untouched: Tensor, edited: Tensor) -> Tensor:  # type: ignore[override]
-        log_p, log_q = untouched.log_softmax(-1), edited.log_softmax(-1)
+    def forward(ctx: Any, reference: Tensor, edited: Tensor) -> Tensor:  # type: ignore[override]
+        log_p, log_q = reference.log_softmax(-1), edited.log_softmax(-1)
         p = log_p.exp()
         if ctx.needs_input_grad[1]:
             ctx.save_for_backward(p, log_q)
@@ -55,45 +55,80 @@ class _KL(torch.autograd.Function):
 
 
 class KLReference:
-    """KL to the untouched model, whose states are `clean`, at the nodes of a prefix tree."""
+    """KL(reference || edited) at the live nodes of a prefix tree. The reference is given by its states at these nodes:
+    those of the untouched model, or those that it has after the counterfactual prefixes."""
 
-    def __init__(self, model: LanguageModel, clean: Float[Tensor, "nodes width"]) -> None:
-        self._model, self._clean = model, clean
+    def __init__(
+        self,
+        model: LanguageModel,
+        states: Float[Tensor, "live width"],
+        positions: Positions,
+        live_share: float | Float[Tensor, ""],
+    ) -> None:
+        self._model, self._states, self._positions, self._live_share = model, states, positions, live_share
 
     @cached_property
-    def _untouched(self) -> _Untouched | None:
-        """The untouched model's distributions at all nodes. A search compares many masks with them."""
-        return _Untouched.of(self._model, self._clean)
+    def _distributions(self) -> _Distributions | None:
+        """The distributions at all nodes. A search compares many masks with them."""
+        return _Distributions.of(self._model, self._states)
 
-    def at_all(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "live runs"]:
-        """KL at all nodes, in chunks."""
-        if self._untouched is None:
-            return self._in_chunks(states, self._clean)
-        rows = max(1, _ROWS // states.shape[1])
-        parts = [slice(start, start + rows) for start in range(0, len(states), rows)]
-        return torch.cat([self._untouched.kl(self._model, part, states[part]) for part in parts]).float()
+    @cached_property
+    def _weighted(self) -> _Distributions | None:
+        """The distributions at the nodes that count in the mean. The sentences that must stay are often more."""
+        return _Distributions.of(self._model, self._states[self._positions.weighted])
 
     def at(
-        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"]
+        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
-        """KL at some nodes, in chunks. A node may occur several times."""
+        """KL at some live nodes (all by default), in chunks. A node may occur several times."""
+        if nodes is None:
+            return self._at_all(states, self._states, self._distributions)
         if nodes.is_cuda:  # it would have to wait until the repeated nodes are found
-            return self._in_chunks(states[nodes], self._clean[nodes])
+            return self._in_chunks(states[nodes], self._states[nodes])
         # Drawn nodes repeat: the first words of many sentences are drawn most often.
         distinct, place = nodes.unique(return_inverse=True)
-        return self._in_chunks(distinct_rows(states, distinct), self._clean[distinct])[place]
+        return self._in_chunks(distinct_rows(states, distinct), self._states[distinct])[place]
+
+    def mean(
+        self, states: Float[Tensor, "live runs width"], drawn: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, " runs"]:
+        """KL averaged over the positions of each sentence, then over the sentences, as in the paper. It is estimated at
+        the drawn positions if there are some."""
+        if drawn is not None:
+            return self.at(states, drawn).mean(0) * self._live_share
+        weight, nodes = self._positions.weight, self._positions.weighted
+        if nodes is None:
+            return weight @ self.at(states)
+        return weight[nodes] @ self._at_all(states[nodes], self._states[nodes], self._weighted)
+
+    def by_direction(
+        self, states: Float[Tensor, "live runs width"], drawn: Int[Tensor, " nodes"], directions: int
+    ) -> Float[Tensor, "runs directions"]:
+        """The parts of the mean, estimated at the drawn positions, that belong to each direction of the edit."""
+        labels = torch.arange(directions, device=drawn.device)
+        share = (self._positions.direction[drawn][:, None] == labels).float() * self._live_share / len(drawn)
+        return self.at(states, drawn).T @ share
+
+    def _at_all(
+        self, states: Float[Tensor, "nodes runs width"], own: Tensor, known: _Distributions | None
+    ) -> Float[Tensor, "nodes runs"]:
+        if known is None:
+            return self._in_chunks(states, own)
+        rows = max(1, _ROWS // states.shape[1])
+        parts = [slice(start, start + rows) for start in range(0, len(states), rows)]
+        return torch.cat([known.kl(self._model, part, states[part]) for part in parts]).float()
 
     def _in_chunks(
-        self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]
+        self, states: Float[Tensor, "nodes runs width"], own: Float[Tensor, "nodes width"]
     ) -> Float[Tensor, "nodes runs"]:
         rows, readout = max(1, _ROWS // states.shape[1]), self._model.readout
-        pairs = zip(states.split(rows), clean.split(rows), strict=True)
+        pairs = zip(states.split(rows), own.split(rows), strict=True)
         return torch.cat([divergence(readout(c), readout(s)) for s, c in pairs]).float()
 
 
 @dataclass(frozen=True, slots=True)
-class _Untouched:
-    """What the KL to the untouched model takes from it.
+class _Distributions:
+    """What KL(p || q) takes from the distributions p, which are given by states.
 
     KL(p || q) is the mean of (logit of p - logit of q) under p, plus the difference of the normalisers. If logits are a
     linear function of the state, the mean is a product of the states' difference with the mean row of the output
@@ -106,7 +141,7 @@ class _Untouched:
 
     @staticmethod
     @torch.no_grad()
-    def of(model: LanguageModel, states: Float[Tensor, "nodes width"]) -> _Untouched | None:
+    def of(model: LanguageModel, states: Float[Tensor, "nodes width"]) -> _Distributions | None:
         """Compute it. None if the model's logits are not linear in the state."""
         rows, normalisers = [], []
         for part in states.split(_ROWS):
@@ -116,12 +151,12 @@ class _Untouched:
                 return None
             rows.append(row)
             normalisers.append(logits.logsumexp(-1))
-        return _Untouched(states, torch.cat(rows), torch.cat(normalisers))
+        return _Distributions(states, torch.cat(rows), torch.cat(normalisers))
 
     def kl(
         self, model: LanguageModel, nodes: slice, edited: Float[Tensor, "nodes runs width"]
     ) -> Float[Tensor, "nodes runs"]:
-        """KL(untouched || edited) at some of the nodes."""
+        """KL at some of the nodes."""
         change = self.states[nodes, None] - edited
         mean = (change * self.row[nodes, None]).sum(-1)
         return mean + model.readout(edited).logsumexp(-1) - self.normaliser[nodes, None]
@@ -148,6 +183,11 @@ class Positions:
         """The live nodes that have a weight; None for all."""
         nodes = self.weight.nonzero()[:, 0]
         return None if len(nodes) == len(self.weight) else nodes
+
+    @cached_property
+    def direction(self) -> Int[Tensor, " live"]:
+        """The direction in which each live node is edited."""
+        return torch.as_tensor(self._tree.direction[self._tree.live], device=self._device)
 
     @cached_property
     def after_edit(self) -> Float[Tensor, " live"]:

@@ -91,8 +91,8 @@ class Examples:
         return self.pairs.name
 
     @staticmethod
-    def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
-        """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""
+    def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, matched: bool = False) -> Examples:
+        """With `matched`, keep the pairs that have a counterfactual prefix for the label to flip to."""
         asked, askable_pairs, rejected = askable(model, pairs, steps)
         kept = list(askable_pairs)
         _check_some(asked, model, pairs, rejected, steps)
@@ -112,23 +112,29 @@ class Examples:
         examples = Examples(
             kept_pairs, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched
         )
-        return examples.matched(model, steps) if interchange else examples
+        return examples.matched(model, steps)[0] if matched else examples
 
-    def matched(self, model: LanguageModel, steps: Steps) -> Examples:
-        """The examples that have a counterfactual prefix, with their matches in the tree of those prefixes."""
+    def matched(self, model: LanguageModel, steps: Steps) -> tuple[Examples, np.ndarray]:
+        """The examples that have a counterfactual prefix, with their matches in the tree of those prefixes, and their
+        indices."""
+        if self.counterfactuals is not None:
+            return self, np.arange(len(self.pairs))
         found = match(model, self.pairs.pairs, self.asked, self.direction)
         rejected = self.rejected + Rejected(found.reasons)
         if not found.chosen:
             raise PivotalError(
-                f"{_none_of(self.pairs)} be exchanged in {model.name}: {rejected.describe()}. Give "
-                "the pairs counterfactual prefixes, or leave --values interchange out."
+                f"{_none_of(self.pairs)} be matched with a counterfactual prefix in {model.name}: "
+                f"{rejected.describe()}. Give the pairs counterfactual prefixes, or leave --values interchange and "
+                "--objective counterfactual out."
             )
-        part = self.restrict(np.array(found.chosen))
+        chosen = np.array(found.chosen)
+        part = self.restrict(chosen)
         sequences = [asked.ids for asked in part.asked]
         tree = PrefixTree.build(
             sequences, positions(part.asked), part.direction.tolist(), steps, found.sources
         )
-        return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
+        made = replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
+        return made, chosen
 
     def keeping(self, kept: KeptSentences, steps: Steps) -> Examples:
         """The same examples, with sentences that must stay in the same tree, once in each direction."""

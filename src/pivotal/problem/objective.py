@@ -1,4 +1,5 @@
-"""The loss: an intervention should flip the preference and change nothing else."""
+"""The loss: an intervention should flip the preference, or make the model say what it says after the counterfactual
+prefix, and change nothing else."""
 
 from __future__ import annotations
 
@@ -11,24 +12,27 @@ from torch import Tensor
 
 from pivotal.problem.batch import Batch, Outcome
 
-Objective = Literal["soft-margin", "ratio"]
+FlipLoss = Literal["soft-margin", "ratio"]
 
 _LARGEST = 60.0
 """The largest log ratio that is exponentiated, to stay well within the range of float32."""
 
 
 def loss_of(
-    objective: Objective, log_ratio: Float[Tensor, "runs examples"], margin: float
+    kind: FlipLoss, log_ratio: Float[Tensor, "runs examples"], margin: float
 ) -> Float[Tensor, "runs examples"]:
     """The loss of each example. `ratio` is the paper's p(d) / p(t). It grows exponentially with the log ratio, so the
     few worst sentences dominate its gradient. `soft-margin`, log(1 + exp(margin + log ratio)), grows linearly."""
-    if objective == "ratio":
+    if kind == "ratio":
         return log_ratio.clamp(max=_LARGEST).exp()
     return torch.nn.functional.softplus(log_ratio + margin)
 
 
 _LARGE = 128
 """The prefixes of a batch from which on an update measures KL at all `kl_nodes` positions."""
+
+_OFTEN = 2
+"""The positions at which KL is the loss itself, as a multiple of those at which it is only a cost."""
 
 TOLERANCE = 1.1
 """A bound counts as kept up to this multiple of it, because it was enforced on other pairs."""
@@ -39,7 +43,7 @@ class Terms:
     """The loss of a masked run, with an optional weight of KL to the untouched model, and bounds: on KL, and on the
     change of each kept question in each direction."""
 
-    objective: Objective = "soft-margin"
+    flip_loss: FlipLoss = "soft-margin"
     margin: float = 1.0
     kl_weight: float = 0.0
     max_kl: float | None = None
@@ -79,8 +83,33 @@ class Terms:
         is worth half a nat of the loss."""
         return self.weights(batch) + 0.5 / self.bounds(batch)
 
-    def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
-        return outcome.mean(loss_of(self.objective, outcome.log_ratio, self.margin))
+    def loss(self, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None) -> Float[Tensor, " runs"]:
+        """The loss of each run. That of a counterfactual objective, KL(counterfactual || edited), is estimated at the
+        drawn positions if there are some. Before the first word that differs, the counterfactual is the untouched
+        model, so this loss counts side effects there."""
+        if outcome.target is not None:
+            return outcome.target.mean(outcome.states, drawn)
+        return outcome.mean(loss_of(self.flip_loss, outcome.log_ratio, self.margin))
+
+    def by_direction(
+        self,
+        outcome: Outcome,
+        share: Float[Tensor, "examples directions"],
+        drawn: Int[Tensor, " nodes"] | None,
+    ) -> Float[Tensor, "runs directions"]:
+        """The parts of the loss that belong to each direction. `share` is the weight of each example in its own."""
+        if outcome.target is not None and drawn is not None:
+            return outcome.target.by_direction(outcome.states, drawn, share.shape[1])
+        return loss_of(self.flip_loss, outcome.log_ratio, self.margin) @ share
+
+    def reached(
+        self, batch: Batch, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, " runs"]:
+        """How much of the aim each run reaches: the share of flips, or the share of the KL to the counterfactual that
+        is gone."""
+        if outcome.target is None:
+            return outcome.flips()
+        return 1 - self.loss(outcome, drawn) / outcome.target.mean(batch.tensors.clean[:, None], drawn)
 
     def score(
         self,
@@ -110,13 +139,11 @@ class Terms:
     def draw(
         self, batch: Batch, noise: torch.Generator, nodes: int | None = None
     ) -> Int[Tensor, " nodes"] | None:
-        """Random positions at which to measure KL, or None if KL is not used. They are drawn outside of `kl`, so that a
+        """Random positions at which to measure KL, or None if KL is not used. They are drawn before a pass, so that a
         repeated pass can use the same positions."""
+        if batch.objective == "counterfactual":
+            return batch.positions.draw(_OFTEN * (nodes or self.kl_nodes), noise)
         return batch.positions.draw(nodes or self.kl_nodes, noise) if self.wants_kl else None
-
-    def kl(self, batch: Batch, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
-        """The mean KL over all positions, estimated at the drawn positions."""
-        return batch.kl(outcome.states, drawn).mean(0) * batch.tensors.live_share
 
     def costs(
         self, batch: Batch, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None
@@ -127,5 +154,5 @@ class Terms:
         if not self.wants_kl:
             kl = torch.zeros(states.shape[1], device=states.device)
         else:
-            kl = batch.mean_kl(states) if drawn is None else self.kl(batch, outcome, drawn)
+            kl = batch.untouched.mean(states, drawn)
         return torch.cat([kl[:, None], batch.preferences.change(states)], 1)

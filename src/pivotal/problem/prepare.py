@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pivotal.problem.problem import Problem
 from pivotal.problem.text import with_unknown
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question, names_of
+from pivotal.records.run import Progress
 
 
 def model_of(
@@ -66,18 +67,35 @@ def _are_two_listed(one: str, other: str) -> bool:
     return one != other and not Path(one).exists() and {one, other} <= {name for name, _ in list_models()}
 
 
-def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
-    """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
-    return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
+def problem_of(
+    question: Question,
+    model: LanguageModel,
+    pairs: PairSet,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Problem:
+    """The problem of asking `model` these pairs, as the question says. `report` receives the progress of fits."""
+    return Problem(
+        model,
+        pairs,
+        sites=question.sites,
+        steps=question.steps,
+        values=question.values,
+        objective=question.objective,
+        report=report,
+    )
 
 
 def training_problem(
-    question: Question, model: LanguageModel, pairs: PairSet, stays: Sequence[Stay] | None = None
+    question: Question,
+    model: LanguageModel,
+    pairs: PairSet,
+    stays: Sequence[Stay] | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
 ) -> Problem:
     """The problem that a search solves: these pairs, and what must stay. `stays` is given if it was read already."""
     stays = stays_of(question, model) if stays is None else stays
     kept = KeptSentences.of(model, stays, question.steps) if stays else None
-    return problem_of(question, model, pairs).keeping(kept)
+    return problem_of(question, model, pairs, report).keeping(kept)
 
 
 def as_read(question: Question, model: LanguageModel, pairs: PairSet) -> PairSet:

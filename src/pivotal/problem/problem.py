@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import get_args
 
@@ -14,12 +14,14 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.edits import dense
 from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
 from pivotal.problem.asking import Rejected
+from pivotal.problem.bases import with_bases
 from pivotal.problem.batch import Batch, FixedBatches, Outcome, Work
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.records.run import Progress
+from pivotal.units import Objective, Steps, Values
 
 
 class Problem(Batch):
@@ -40,29 +42,43 @@ class Problem(Batch):
         sites: str = "all",
         steps: Steps = "every",
         values: Values = "natural",
+        objective: Objective = "flips",
         work: Work | None = None,
         part_of: Problem | None = None,
+        report: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        """`values` restricts what a search may set units to. `pairs` may be prepared examples. `work` is a counter to
-        share with another problem, and `part_of` a larger problem with the same ranges of values."""
+        """`values` restricts what a search may set units to, and `objective` says what the edited model should do.
+        `pairs` may be prepared examples. `work` is a counter to share with another problem, and `part_of` a larger
+        problem with the same ranges of values. `report` receives the progress of bases that are fitted."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
             )
-        if values not in get_args(Values):
-            raise PivotalError(
-                f"values cannot be {values!r}.{did_you_mean(str(values), get_args(Values))}", "values"
-            )
+        for name, choice, choices in (("values", values, Values), ("objective", objective, Objective)):
+            if choice not in get_args(choices):
+                raise PivotalError(
+                    f"{name} cannot be {choice!r}.{did_you_mean(str(choice), get_args(choices))}", name
+                )
         work = Work() if work is None else work
-        examples = (
-            pairs
-            if isinstance(pairs, Examples)
-            else Examples.of(model, pairs, steps, interchange=values == "interchange")
-        )
+        matched = values == "interchange" or objective == "counterfactual"
+        examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps, matched=matched)
         if "@" in sites:
-            model = _with_bases(model, examples, sites, steps, work)
-        super().__init__(model, examples, model.unit_space(sites), values, work)
-        self.sites = sites
+
+            def ask(site: str) -> Problem:
+                return Problem(
+                    model,
+                    examples,
+                    sites=site,
+                    steps=steps,
+                    values=values,
+                    objective=objective,
+                    work=work,
+                    report=report,
+                )
+
+            model = with_bases(model, sites, ask)
+        super().__init__(model, examples, model.unit_space(sites), values, work, objective)
+        self.sites, self.report = sites, report
         self.steps: Steps = steps
         self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
@@ -166,7 +182,7 @@ class Problem(Batch):
         if key not in self._batches:
             parts = [self.examples.restrict(chosen) for chosen in self.examples.batches(prefixes, seed)]
             self._batches[key] = [
-                Batch(self.model, part, self.space, self.values, self.work) for part in parts
+                Batch(self.model, part, self.space, self.values, self.work, self.objective) for part in parts
             ]
         return self._batches[key]
 
@@ -204,6 +220,7 @@ class Problem(Batch):
             sites=self.sites,
             steps=steps or self.steps,
             values=values or self.values,
+            objective=self.objective,
             work=self.work,
             part_of=self,
         )
@@ -217,8 +234,19 @@ class Problem(Batch):
             sites=self.sites,
             steps=self.steps,
             values=self.values,
+            objective=self.objective,
             part_of=self if model is None else None,
         )
+
+    @cached_property
+    def matched(self) -> tuple[Problem, np.ndarray] | None:
+        """The problem of the examples that have a counterfactual prefix, matched with it, and the indices of these
+        examples; None if there are none."""
+        try:
+            examples, chosen = self.examples.matched(self.model, self.steps)
+        except PivotalError:  # no pair has a counterfactual prefix that the model can read
+            return None
+        return self._with(examples), chosen
 
     @cached_property
     def _with_left_out(self) -> Problem | None:
@@ -249,10 +277,10 @@ class Problem(Batch):
         """The same problem with what must stay: other questions, and text. With text, its KL is that of the text."""
         if kept is None:
             return self
-        if self.values == "interchange":
+        if self.examples.counterfactuals is not None:
             raise PivotalError(
-                "A sentence of --keep has no counterfactual prefix to exchange states with. Use --keep with "
-                "--values unbounded or natural.",
+                "--values interchange and --objective counterfactual need a counterfactual prefix for every sentence, "
+                "and a sentence of --keep has none. Use --keep with other values and --objective flips.",
                 "keep",
             )
         made = self._with(self.examples.keeping(kept, self.steps))
@@ -268,15 +296,3 @@ class Problem(Batch):
         if len(kept) == len(self.examples.kept):
             return self
         return self._with(self.examples.part(np.arange(len(self)), kept))
-
-
-def _with_bases(
-    model: LanguageModel, examples: Examples, sites: str, steps: Steps, work: Work
-) -> LanguageModel:
-    """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
-    from pivotal.problem.bases import with_bases
-
-    def ask(site: str) -> Problem:
-        return Problem(model, examples, sites=site, steps=steps, work=work)
-
-    return with_bases(model, sites, ask)

@@ -17,7 +17,7 @@ import msgspec
 from pivotal.errors import PivotalError
 from pivotal.options import check_choices
 from pivotal.questions.splits import Split
-from pivotal.units import Steps, Values
+from pivotal.units import Objective, Steps, Values
 
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
@@ -52,6 +52,9 @@ class Question:
     values: Values = "natural"
     """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
     its own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
+    objective: Objective = "flips"
+    """What the edited model should do: prefer the other word, or say at every position what it says itself after the
+    counterfactual prefix."""
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""

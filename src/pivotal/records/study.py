@@ -115,6 +115,8 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     sites: str
     values: str = "unbounded"
     """What units might be set to."""
+    objective: str = "flips"
+    """What the edited model should do."""
     split: str
     test: int | float | None
     split_seed: int
@@ -147,6 +149,12 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     kl: Number | None = None
     """Averaged over all positions, as in the paper."""
     kl_after_edit: Number | None = None
+    fidelity: Number | None = None
+    """The share of the gap to the counterfactual that is closed where the words are asked."""
+    fidelity_from_cue: Number | None = None
+    """The same, from the cue to the end."""
+    kl_before: Number | None = None
+    """KL before the cue, a pure side effect."""
     units: int | None = None
     found: list[FoundUnit] = []
     all_units: int | None = None

@@ -10,6 +10,28 @@ from pivotal.records.serial import Number, Record
 from pivotal.units import Steps, Values
 
 
+class Fidelity(Record, frozen=True, omit_defaults=True, kw_only=True):
+    """How far an edit takes the model to what it says itself after the counterfactual prefix, on held-out prefixes. The
+    gap is KL(counterfactual || untouched) over the whole vocabulary; an edit closes 1 - KL(counterfactual || edited) /
+    gap of it."""
+
+    asked: Share
+    """The share of the gap that is closed where the two words are asked."""
+    from_cue: Share
+    """The same, averaged from the first word in which the two prefixes differ, as a rule the cue, to the end."""
+    gap: tuple[Number, Number]
+    """The gap in nats: where the words are asked, and from the cue to the end."""
+    kl_before: Number | None = None
+    """KL(untouched || edited), the mean over the positions before the cue: a pure side effect. Absent if there are
+    none."""
+    kl_between: Number | None = None
+    """The same from the cue to the position before the asked one."""
+    kl_asked: Number
+    """The same at the asked position, where it is the effect itself."""
+    ceiling: tuple[Number, Number] | None = None
+    """What an interchange of the whole sites closes: where the words are asked, and from the cue to the end."""
+
+
 class DropOne(Record, frozen=True):
     """The scores without one unit; the other units keep their values."""
 
@@ -156,6 +178,8 @@ class RunScores(Record, frozen=True, kw_only=True):
     """KL to the untouched model: the mean over sentences of the mean over all positions."""
     kl_after_edit: Number
     """The same over the positions from the first edited step on."""
+    fidelity: Fidelity | None = None
+    """Absent if no pair has a counterfactual prefix."""
     by_direction: dict[str, Share]
     by_group: dict[str, Share]
     """By construction."""

@@ -120,6 +120,7 @@ def evaluation_html(scores: Evaluation) -> str:
         f"preferences flipped (95% interval {tables.interval(low, high)}), KL {number(scores.kl)}, after the edit "
         f"{number(scores.kl_after_edit)}."
     )
+    said = f"{said} {tables.fidelity_sentence(scores.fidelity)}"
     shown = [tables.shares_table(scores)]
     if scores.drop_one:
         shown.append(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

@@ -26,6 +26,7 @@ Format = Literal["md", "tex", "csv"]
 _COLUMNS = (
     *("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status"),
     *("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy"),
+    *("objective", "fidelity", "fidelity_from_cue", "kl_before"),
     *("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error"),
 )
 

@@ -155,7 +155,10 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     ]
     columns.append(("runs", [_count(cell) for cell in lines]))
     for metric in _METRICS:
-        columns.append((metric.title, [metric.of_cell(cell) for cell in lines]))
+        ours = [metric.of_cell(cell) for cell in lines]
+        if metric is _FIDELITY and set(ours) == {"–"}:
+            continue  # pairs without counterfactual prefixes
+        columns.append((metric.title, ours))
         theirs = [printed.get(metric.name) for printed in beside]
         if any(theirs):
             columns.append((PAPER, [metric.text((*given, None)[:2]) if given else "" for given in theirs]))
@@ -217,7 +220,7 @@ def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
 
 def _frontier_tables(lines: Sequence[CellRows], across: str) -> list[Table]:
     """Flips, KL and cost."""
-    flipped, _, kl = _METRICS
+    flipped, *_, kl = _METRICS
     note = (
         "Mean ± standard deviation over the runs, on held-out pairs. The cost is that of all runs together."
     )
@@ -255,8 +258,10 @@ class _Metric:
         return f"{mean:.{digits}f}" + ("" if sd is None else f" ± {self.scale * sd:.{digits}f}")
 
 
+_FIDELITY = _Metric("fidelity %", "fidelity", lambda row: row.fidelity, digits=1, scale=100)
 _METRICS = (
     _Metric("flipped %", "flip_accuracy", lambda row: row.accuracy, digits=1, scale=100),
+    _FIDELITY,
     _Metric("units", "units", lambda row: row.units, digits=1),
     _Metric("KL", "kl", lambda row: row.kl, digits=3),
 )

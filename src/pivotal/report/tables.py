@@ -10,7 +10,15 @@ from typing import Protocol, runtime_checkable
 
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.evidence import Share
-from pivotal.records.summary import DropOne, Overlap, Rejections, RunScores, Summary, told_reasons
+from pivotal.records.summary import (
+    DropOne,
+    Fidelity,
+    Overlap,
+    Rejections,
+    RunScores,
+    Summary,
+    told_reasons,
+)
 
 
 @runtime_checkable
@@ -105,7 +113,9 @@ def sentence(summary: Summary) -> str:
     of = "" if len(summary.runs) == 1 else f" (the best of {len(summary.runs)} runs by training pairs)"
     found = f"{units} of {summary.all_units:,} units"
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
-    numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
+    closed = summary.best_run.fidelity
+    fidelity = "" if closed is None else f", fidelity {percent(closed.asked.value)}"
+    numbers = f" (95% interval {interval(*summary.interval)}){fidelity}, KL {number(summary.kl)}{of}."
     bound = "".join(f" {said}" for said in broken_bounds(summary))
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
@@ -144,6 +154,23 @@ def seconds_sentence(summary: Summary) -> str:
         f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
     )
     return f"Time: {spent.total:,.0f} s ({stages})."
+
+
+def fidelity_sentence(found: Fidelity | None) -> str:
+    """What an edit closes of the gap to the counterfactual, and where it changes the model; empty without a measure."""
+    if found is None:
+        return ""
+    asked, from_cue = (
+        f"{percent(share.value)} (95% interval {interval(share.low, share.high)})"
+        for share in (found.asked, found.from_cue)
+    )
+    whole = "" if found.ceiling is None else " An exchange of all units of their sites closes {} and {}."
+    return (
+        f"Fidelity: the edit closes {asked} of the gap to what the model says after the counterfactual prefix where "
+        f"the words are asked, and {from_cue} from the cue on.{whole.format(*map(percent, found.ceiling or ()))} "
+        f"KL is {number(found.kl_before)} before the cue, {number(found.kl_between)} after it, and "
+        f"{number(found.kl_asked)} where the words are asked."
+    )
 
 
 def broken_bounds(summary: Summary) -> list[str]:
@@ -293,11 +320,13 @@ def runs_table(summary: Summary) -> Table:
         scores = (
             percent(run.flip_accuracy),
             interval(*run.interval),
+            percent(None if run.fidelity is None else run.fidelity.asked.value),
             number(run.kl),
             number(run.kl_after_edit),
         )
         rows.append((which, ", ".join(map(str, run.unit_numbers)), str(run.seed), str(run.units), *scores))
-    columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
+    scored = ("flipped", "95% interval", "fidelity", "KL", "KL after edit")
+    columns = ("run", "unit numbers", "seed", "units", *scored)
     note = "The chosen run is the run with the best score on training pairs (loss and KL)." * (len(rows) > 1)
     return table("Runs", columns, rows, text=2, note=note)
 

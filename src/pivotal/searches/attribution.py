@@ -125,11 +125,12 @@ class Attribution(Selection):
     ) -> Float[Tensor, "directions units"]:
         """d loss / d mask, averaged over the mask values `at`. All units have the same mask value."""
         total = torch.zeros(len(problem.labels), len(problem.space), device=values.device)
+        drawn = self.terms.draw(problem, torch.Generator().manual_seed(0), _POSITIONS)
 
         def slope(some: Float[Tensor, " some"]) -> Float[Tensor, "some directions units"]:
             mask = some[:, None, None].repeat(1, *total.shape).requires_grad_()
             outcome = problem.run(mask, values.expand(len(mask), -1, -1))
-            return torch.autograd.grad(self.terms.loss(outcome).sum(), mask)[0]
+            return torch.autograd.grad(self.terms.loss(outcome, drawn).sum(), mask)[0]
 
         for some in at.split(problem.runs_at_once(learning=True)):
             total += problem.as_memory_allows(partial(slope, some)).sum(0)

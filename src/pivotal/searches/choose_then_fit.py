@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.options import check_choices
-from pivotal.problem.objective import Objective, Terms
+from pivotal.problem.objective import FlipLoss, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Attempt,
@@ -34,8 +34,9 @@ class Selection(Search):
     max_units: int | float | None = None
     """Maximum number of units (1 or more), or a fraction of all units (below 1). Default: 4 at every step, 5 at a
     single step."""
-    objective: Objective = "soft-margin"
-    """`ratio` is the paper's p(d)/p(t). `soft-margin` grows linearly with the log ratio and is more stable."""
+    loss: FlipLoss = "soft-margin"
+    """The loss of --objective flips: `ratio` is the paper's p(d)/p(t). `soft-margin` grows linearly with the log ratio
+    and is more stable."""
     margin: float = 1.0
     """Margin of the soft-margin loss beyond a tie, in nats."""
     max_kl: float | None = None
@@ -60,7 +61,7 @@ class Selection(Search):
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.objective, self.margin, self.kl_weight, self.max_kl, self.max_change)
+        return Terms(self.loss, self.margin, self.kl_weight, self.max_kl, self.max_change)
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         check_runs(runs, seed)

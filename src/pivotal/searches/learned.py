@@ -89,7 +89,7 @@ class LearnedMask(RelaxedSearch):
         # from the start, multipliers without damping, and no refit or pruning. (A half-open mask has no mass at 1, so
         # the paper's second constraint, on the mass inside (0, 1), bounds the same quantity as the first.)
         "paper": {
-            "objective": "ratio",
+            "loss": "ratio",
             "support": "half-open",
             "kl_weight": 1.0,
             "max_fractional": 0.02,

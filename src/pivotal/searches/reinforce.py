@@ -27,7 +27,7 @@ class Reinforce(RelaxedSearch):
         # start, one mask per update, and no refit or pruning. The paper does not give the rates. These rates are slow
         # and damped: a multiplier that overshoots switches all units off, and no update switches them on again.
         "paper": {
-            "objective": "ratio",
+            "loss": "ratio",
             "kl_weight": 1.0,
             "samples": 1,
             "anneal": 0.0,

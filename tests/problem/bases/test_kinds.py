@@ -15,12 +15,16 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.controls import search_permuted
 from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.trace import trace
+from pivotal.models import load_model
+from pivotal.models.bases.basis import completed
 from pivotal.models.planted import plant
 from pivotal.problem.bases import BASES, given_bases
-from pivotal.problem.bases.fitted import probe_of
+from pivotal.problem.bases.fitted import difference_of_means, probe_of, training_states
 from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import Progress
 from pivotal.searches.greedy import Greedy
 from pivotal.testing import check_basis
 
@@ -196,3 +200,51 @@ def test_statistics_of_many_coordinates_are_measured_in_blocks(asked, monkeypatc
         assert torch.allclose(found, expected, atol=1e-5)
     basis = problem.model.bases["hidden.0@sae"]
     assert (ends[0] >= 0).all() and len(ends[0]) == basis.coordinates  # a ReLU has no negative activations
+
+
+def shift(problem: Problem) -> float:
+    """How far an exchange of the first coordinate moves the log odds to the other word, on average."""
+    mask = torch.zeros(1, 2, len(problem.space))
+    mask[..., 0] = 1
+    outcome = problem.run(mask, torch.zeros(1, 2, problem.space.coordinates))
+    return float((problem.clean_log_ratio - outcome.log_ratio[0]).mean())
+
+
+def along_means(problem: Problem) -> Problem:
+    """The problem along the difference of means, in the place of its basis."""
+    (site,) = problem.space.sites
+    plain = Problem(
+        problem.model.without_bases(),
+        problem.examples,
+        sites=site.within,
+        values=problem.values,
+        steps=problem.steps,
+    )
+    states = training_states(plain)
+    basis = completed("probe", difference_of_means(states)[None], torch.cat(states))
+    model = plain.model.in_bases({f"{site.within}@probe": basis})
+    return Problem(
+        model, problem.examples, sites=f"{site.within}@probe", values=problem.values, steps=problem.steps
+    )
+
+
+@pytest.mark.parametrize("objective", ["flips", "counterfactual"])
+def test_a_rotation_for_an_interchange_moves_more_than_the_difference_of_means(
+    model, pairs, objective
+) -> None:
+    """Decoys tell the labels apart better than the planted units do, so the difference of means points to them."""
+    told: list[Progress] = []
+    problem = Problem(
+        model, pairs, sites="hidden.0@das", values="interchange", objective=objective, report=told.append
+    )
+    assert shift(problem) > 1.5 * shift(along_means(problem)) > 0
+    assert (told[-1].update, told[-1].updates) == (len(told), len(told))
+
+
+@pytest.mark.slow
+def test_a_rotation_of_a_real_model_moves_more_than_the_difference_of_means() -> None:
+    lstm, some = load_model("wiki-lstm"), load_phenomenon("number-agreement").sample(400)
+    train, test = some.split(test=100, seed=0)
+    learned = Problem(lstm, train, sites="hidden.0@das", steps="single", values="interchange")
+    means = along_means(learned)
+    assert shift(learned.on(test)) > shift(means.on(test)) > 0

@@ -30,7 +30,7 @@ from pivotal.records.study import (
     StudyRow,
     read_results,
 )
-from pivotal.records.summary import RunScores, Summary
+from pivotal.records.summary import Fidelity, RunScores, Summary
 
 Run = tuple[str, int]
 """The key of a cell, and a seed."""
@@ -144,6 +144,7 @@ def rows_of(batch: RunBatch, name: str, folder: RunFolder, summary: Summary) -> 
             **_asked(batch, name),
             **shared,
             **_same(run, "seed", "interval", "kl", "kl_after_edit", "units"),
+            **_fidelity(run.fidelity),
             status=DONE,
             accuracy=run.flip_accuracy,
             by_group={group: share.value for group, share in run.by_group.items()},
@@ -153,6 +154,16 @@ def rows_of(batch: RunBatch, name: str, folder: RunFolder, summary: Summary) -> 
         )
         for run in summary.runs
     ]
+
+
+def _fidelity(found: Fidelity | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "fidelity": found.asked.value,
+        "fidelity_from_cue": found.from_cue.value,
+        "kl_before": found.kl_before,
+    }
 
 
 def _same(record: object, *names: str) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""`@das` and `@das:K`: a rotation that is learned so that setting its first K coordinates flips preferences.
+"""`@das` and `@das:K`: a rotation that is learned so that setting its first K coordinates does what a search asks for.
 
 Distributed alignment search (Geiger et al. 2024) learns a rotation for a given number of dimensions. Here the rotation
-is learned first, with values for both directions, on training pairs. A search then treats it as a fixed basis, so that
+is learned first, on training pairs, with the values and the objective of the search: an interchange exchanges the
+coordinates, and otherwise values are learned for both directions. A search then treats it as a fixed basis, so that
 every search works in it, and may choose fewer coordinates or others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -17,10 +19,12 @@ from torch.nn.utils.parametrizations import orthogonal
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
 from pivotal.models.bases.basis import completed
-from pivotal.models.edits import MaskedEdit
+from pivotal.models.edits import Sources
+from pivotal.models.tree import Span
+from pivotal.problem.activations import usual
 from pivotal.problem.bases import BasisKind
-from pivotal.problem.bases.fitted import probe_of, training_states
-from pivotal.records.basis import BasisCard
+from pivotal.problem.bases.fitted import difference_of_means, training_states
+from pivotal.records.run import Progress
 from pivotal.units import InBasis
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ class DAS(BasisKind):
 
     name: ClassVar[str] = "das"
     summary: ClassVar[str] = (
-        "a rotation learned on training pairs so that setting its first coordinate flips preferences; @das:K for K"
+        "a rotation learned on training pairs for the values and objective of the search; @das:K learns K directions"
     )
 
     def fit(self, wanted: InBasis, problem: Problem) -> Basis:
@@ -52,21 +56,17 @@ class DAS(BasisKind):
             )
         states = training_states(problem)
         every = torch.cat(states)
-        start = completed("start", probe_of(states)[None], every).decoder[: int(argument)]
-        return completed(self.name, _Learner(wanted, problem, start, every).learn(), every)
+        start = completed("start", difference_of_means(states)[None], every).decoder[: int(argument)]
+        return completed(self.name, _Learner(problem, start, every).learn(), every)
 
 
 class _Learner:
-    """Learns some directions and, for each direction of the edit, the values to set them to."""
+    """Learns some directions and, unless states are exchanged, the values to set them to for each label."""
 
     def __init__(
-        self,
-        wanted: InBasis,
-        problem: Problem,
-        start: Float[Tensor, "some width"],
-        states: Float[Tensor, "states width"],
+        self, problem: Problem, start: Float[Tensor, "some width"], states: Float[Tensor, "states width"]
     ) -> None:
-        self._name, self._problem = wanted.name, problem
+        self._problem, self._states = problem, states
         self._mean = states.mean(0)
         some, width = start.shape
         # The parametrisation completes the rows to a square matrix at random, from the global generator.
@@ -76,12 +76,11 @@ class _Learner:
             with torch.no_grad():
                 layer.weight.copy_(start)
             self._layer: Any = orthogonal(layer)
-        self._spread = ((states - self._mean) @ start.T).std(0).clamp(min=1e-6) * _STRIDE
-        # Direction d flips to label d. The probe is positive for the states that are flipped to label 1.
+        self._spread = self._along(start).std(0).clamp(min=1e-6) * _STRIDE
+        # Direction d flips to label d. The start is positive for the states that are flipped to label 1.
         self._x = torch.zeros(len(problem.labels), some, device=start.device)
         self._x[0, 0], self._x[1, 0] = 1.0, -1.0
         self._x.requires_grad_()
-        self._card = BasisCard(kind="das", coordinates=some, fingerprint="learning")
 
     def learn(self) -> Float[Tensor, "some width"]:
         """The directions, orthonormal."""
@@ -97,31 +96,71 @@ class _Learner:
         for update in range(_UPDATES):
             batch = batches[update % len(batches)]
             drawn = terms.draw(batch, noise)
-            assert drawn is not None
 
-            def passes(batch: Batch = batch, drawn: Tensor = drawn) -> None:
+            def passes(batch: Batch = batch, drawn: Tensor | None = drawn) -> Outcome:
                 optimiser.zero_grad()
                 outcome = self._run(batch)
-                loss = terms.loss(outcome) + terms.kl_weight * terms.kl(batch, outcome, drawn)
-                loss.sum().backward()
+                kl = batch.untouched.mean(outcome.states, drawn)
+                (terms.loss(outcome, drawn) + terms.kl_weight * kl).sum().backward()
+                return outcome
 
             with torch.enable_grad():
-                batch.as_memory_allows(passes)
+                outcome = batch.as_memory_allows(passes)
             optimiser.step()
+            self._keep_natural()
+            self._problem.report(Progress("das", update + 1, _UPDATES, accuracy=outcome.flips().tolist()))
         return self._layer.weight.detach().clone()
+
+    @torch.no_grad()
+    def _keep_natural(self) -> None:
+        """Move the values into the range of the states along the directions, if they must be natural."""
+        if self._problem.values == "natural":
+            low, high = usual(self._along(self._layer.weight))
+            self._x.clamp_(low / self._spread, high / self._spread)
+
+    def _along(self, rows: Float[Tensor, "some width"]) -> Float[Tensor, "states some"]:
+        return (self._states - self._mean) @ rows.T
 
     def _run(self, batch: Batch) -> Outcome:
         """A masked run with all directions set. It goes past `Batch.run`, because the basis changes with every
         update, and counts its own work."""
-        from pivotal.problem.batch import Outcome
-
-        rows = self._layer.weight
-        basis = Basis("das", rows.T, rows, -(rows @ self._mean), whole=self._card)
-        model = batch.model.in_bases({self._name: basis})
-        space = model.unit_space(self._name)
-        edit = MaskedEdit(space, torch.ones_like(self._x)[None], (self._spread * self._x)[None])
-        states = model.states(batch.tensors.prepared, edit)
-        edit.check_reached()
+        (site,) = batch.space.sites
+        edit = _AlongDirections(
+            site.name, self._layer.weight, self._mean, self._spread * self._x, batch.sources
+        )
+        states = batch.model.states(batch.tensors.prepared, edit)
         batch.work.forward += batch.tree.n_live
         batch.work.backward += batch.tree.n_live
-        return Outcome(batch.log_ratio_of(states), states, batch.tensors.weight)
+        return batch.outcome_of(states)
+
+
+class _AlongDirections:
+    """Sets the states of a site along some directions: to values, or to where the counterfactual states lie."""
+
+    runs = 1
+
+    def __init__(
+        self,
+        site: str,
+        rows: Float[Tensor, "some width"],
+        mean: Float[Tensor, " width"],
+        values: Float[Tensor, "directions some"],
+        sources: Sources | None,
+    ) -> None:
+        self.sites = frozenset({site})
+        self._rows, self._mean, self._values, self._sources = rows, mean, values, sources
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
+    ) -> Float[Tensor, "nodes _ width"]:
+        if site not in self.sites or not spans:
+            return h
+        moved = torch.zeros_like(h)
+        for span in spans:
+            rows = slice(span.start, span.stop)
+            own = (h[rows] - self._mean) @ self._rows.T
+            wanted = self._values[span.direction]
+            if self._sources is not None:
+                wanted = (self._sources.at(site, span) - self._mean) @ self._rows.T
+            moved[rows] = ((wanted - own) @ self._rows).to(h.dtype)
+        return h + moved

@@ -61,15 +61,27 @@ class Probe(BasisKind):
         return completed(self.name, probe_of(states)[None], torch.cat(states))
 
 
+def difference_of_means(states: Sequence[Float[Tensor, "_ width"]]) -> Float[Tensor, " width"]:
+    """The unit vector from the mean state of the first label to that of the second. Raises PivotalError if the states
+    have only one label."""
+    first, second = _both(states)
+    return torch.nn.functional.normalize(second.mean(0) - first.mean(0), dim=0)
+
+
+def _both(states: Sequence[Float[Tensor, "_ width"]]) -> tuple[Tensor, Tensor]:
+    first, second = states
+    if not len(first) or not len(second):
+        raise PivotalError(
+            "A direction that tells two labels apart needs the states of both, but the training pairs have only one of "
+            "them. Use pairs of both labels."
+        )
+    return first, second
+
+
 def probe_of(states: Sequence[Float[Tensor, "_ width"]]) -> Float[Tensor, " width"]:
     """The unit vector of a logistic regression with a ridge penalty that tells the states of two labels apart. Both
     labels have the same weight."""
-    first, second = (rows.double() for rows in states)
-    if not len(first) or not len(second):
-        raise PivotalError(
-            "A probe tells the states of two labels apart, but the training pairs have only one of them. Use pairs of "
-            "both labels."
-        )
+    first, second = (rows.double() for rows in _both(states))
     mean = (first.mean(0) + second.mean(0)) / 2
     scale = torch.cat([first, second]).sub(mean).square().mean().sqrt().clamp(min=1e-12)
     a, b = (first - mean) / scale, (second - mean) / scale

@@ -17,7 +17,18 @@ Downloads = Mapping[str, Sequence[str]]
 """The interventions to download: the names of their files, by the name of the entry."""
 
 _SHADES = 7
-_COLUMNS = ("verdict", "accuracy", "flipped", "units", "KL", "natural", "interchange", "direct", "text")
+_COLUMNS = (
+    "verdict",
+    "accuracy",
+    "flipped",
+    "fidelity",
+    "units",
+    "KL",
+    "natural",
+    "interchange",
+    "direct",
+    "text",
+)
 _HOME = ("The whole atlas", "../index.html")
 """The link above every page but the first."""
 
@@ -131,9 +142,11 @@ def _results(entries: Sequence[Entry], title: str, named: Callable[[Entry], str]
         (title, *_COLUMNS),
         [(named(entry), entry.standing, *_numbers(entry.row)) for entry in entries],
         text=2,
-        note="Accuracy is that of the untouched model. Natural: flips with every value inside its unit's natural "
-        "range. Interchange: flips with the units' states in the counterfactual prefixes. Direct: the share of the "
-        "effect that goes straight to the output. Text: the factor by which the perplexity of ordinary text grows.",
+        note="Accuracy is that of the untouched model. Fidelity: the share of the gap to what the model says after the "
+        "counterfactual prefix that is closed where the words are asked. Natural: flips with every value inside its "
+        "unit's natural range. Interchange: flips with the units' states in the counterfactual prefixes. Direct: the "
+        "share of the effect that goes straight to the output. Text: the factor by which the perplexity of ordinary "
+        "text grows.",
     )
 
 
@@ -144,6 +157,7 @@ def _numbers(row: StudyRow | None) -> tuple[str, ...]:
     return (
         percent(row.clean_accuracy),
         percent(row.accuracy),
+        percent(row.fidelity),
         "–" if row.units is None else str(row.units),
         number(row.kl),
         *(percent(getattr(judged, name, None)) for name in ("natural", "interchange", "direct")),

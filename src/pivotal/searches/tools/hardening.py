@@ -194,7 +194,7 @@ def thin(
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     worth: list[float] = []
     for some, outcome in _outcomes(problem, mask, values, trials):
-        loss = terms.loss(outcome)
+        loss = terms.loss(outcome, drawn)
         costs = terms.costs(problem, outcome, drawn)
         worth += (loss + (price[[part.run for part, _ in some]] * costs.abs()).sum(1)).tolist()
     for part in over:
@@ -207,7 +207,8 @@ def thin(
 def prune(
     problem: Problem, terms: Terms, mask: HardMasks, values: RunValues, tolerance: float, *, shared: bool
 ) -> HardMasks:
-    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost.
+    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost, or of what
+    is closed of the way to the counterfactual.
 
     A unit may flip nothing and yet be needed, because it undoes what the others do to a kept question. So a removal
     must not exceed a bound that was kept, or exceed a broken bound further.
@@ -215,9 +216,10 @@ def prune(
     mask = mask.clone()
     if terms.max_kl is None:
         terms = replace(terms, kl_weight=0.0)  # only bounds are looked at
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     with torch.no_grad():
         outcome = problem.run(mask.float(), values)
-        best = outcome.flips().tolist()
+        best = terms.reached(problem, outcome, drawn).tolist()
         allowed = terms.excess(problem, terms.costs(problem, outcome)).clamp(min=1)
     parts = _parts(mask, shared)
     while True:
@@ -229,7 +231,7 @@ def prune(
         for some, outcome in _outcomes(problem, mask, values, trials):
             excess = terms.excess(problem, terms.costs(problem, outcome))
             within = excess <= allowed[[part.run for part, _ in some]]
-            accuracy += torch.where(within, outcome.flips(), -torch.inf).tolist()
+            accuracy += torch.where(within, terms.reached(problem, outcome, drawn), -torch.inf).tolist()
         going_on = []
         for part in parts:
             reached, unit = max((a, u) for a, (p, u) in zip(accuracy, trials, strict=True) if p == part)

@@ -275,7 +275,7 @@ class Learner:
             zeros_stay=family.zeros_stay,
             sites=self.sites if self.passes.fixed else None,
         )
-        cost = loss = search.terms.loss(outcome).view(shape)
+        cost = loss = search.terms.loss(outcome, drawn).view(shape)
         units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
         excess = (units / given.target).log()
         total = self.units_multiplier.term(excess)

@@ -117,7 +117,7 @@ class Refit:
             """Compute the gradients by the values. Return what is bounded."""
             outcome = batch.run(mask, standard.values(x), sites=best.sites)
             costs = self.terms.costs(batch, outcome, drawn)
-            loss = self.terms.loss(outcome) + self.terms.kl_weight * costs[:, 0]
+            loss = self.terms.loss(outcome, drawn) + self.terms.kl_weight * costs[:, 0]
             set_gradients(loss + bounds.term(costs).sum(1), [x])
             return costs.detach()
 
@@ -203,7 +203,8 @@ class _Best:
     def look(self, values: RunValues) -> None:
         outcome = self._sample.run(self._mask, values, sites=self.sites)
         costs = self._terms.costs(self._sample, outcome, self._drawn)
-        score = self._terms.score(self._sample, self._terms.loss(outcome), costs, few=True)
+        loss = self._terms.loss(outcome, self._drawn)
+        score = self._terms.score(self._sample, loss, costs, few=True)
         better = score < self.score
         self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)

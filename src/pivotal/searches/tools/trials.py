@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.models.edits import spread
-from pivotal.problem.objective import Terms, loss_of
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools import Grid, HardMasks, Prices, RunValues, SetValues, SoftMasks
 from pivotal.units import UnitSpace
@@ -133,7 +133,7 @@ def gains_at(
         slope_at = mask[some].float().requires_grad_()
         outcome = problem.run(slope_at, values[some])
         costs = terms.costs(problem, outcome, drawn)
-        loss = terms.loss(outcome) + (price[some] * costs.abs()).sum(1)
+        loss = terms.loss(outcome, drawn) + (price[some] * costs.abs()).sum(1)
         return loss.detach(), -torch.autograd.grad(loss.sum(), slope_at)[0]
 
     runs = torch.arange(len(mask), device=mask.device)
@@ -230,13 +230,11 @@ def score_runs(problem: Problem, terms: Terms, price: Prices, mask: SoftMasks, v
     labels = torch.arange(values.shape[1], device=mask.device)
     towards = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float()
     share = towards / len(problem) if outcome.weight is None else towards * outcome.weight[:, None]
-    score = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
-    if terms.wants_kl:
-        # All trials measure KL at the same positions, so that only the units differ.
-        nodes = problem.positions.draw(_KL_NODES, torch.Generator().manual_seed(0))
-        direction = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
-        of = (direction[:, None] == labels).float() * problem.positions.live_share / len(nodes)
-        score = score + price[:, :1] * (problem.kl(outcome.states, nodes).T @ of)
+    # All trials measure KL at the same positions, so that only the units differ.
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
+    score = terms.by_direction(outcome, share, drawn)
+    if terms.wants_kl and drawn is not None:
+        score = score + price[:, :1] * problem.untouched.by_direction(outcome.states, drawn, len(labels))
     if problem.preferences.names:
         change = problem.preferences.change(outcome.states)
         score = score + problem.preferences.by_direction(price[:, 1:] * change.abs()).sum(1)
