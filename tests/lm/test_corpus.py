@@ -130,3 +130,13 @@ def test_a_vocabulary_that_will_not_do(tmp_path: Path, text: str, message: str) 
     path = written(tmp_path / "vocab.txt", text)
     with pytest.raises(PivotalError, match=message):
         CorpusVocabulary.read(path)
+
+
+def test_a_line_that_is_longer_than_a_block_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is bounded: a small compressed file may hold a line of gigabytes."""
+    monkeypatch.setattr("pivotal.lm.corpus.BLOCK", 64)
+    (tmp_path / "a.txt").write_text("short\n" + "a " * 100, encoding="utf-8")
+    with pytest.raises(PivotalError, match="a line of more than 64 bytes"):
+        list(blocks(tmp_path / "a.txt"))

@@ -40,18 +40,27 @@ _VOCABULARY: dict[str, int] = {}
 
 def blocks(path: Path) -> Iterator[bytes]:
     """The text of a file, plain or compressed, in blocks of whole lines with about `BLOCK` bytes."""
+    rest = b""
     damage: tuple[type[Exception], ...] = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
     if path.suffix == ".zst":
         damage += (_zstd(path).ZstdError,)
     try:
         with _open(path) as file:
-            while block := b"".join(file.readlines(BLOCK)):
-                if b"\0" in block:
+            while piece := file.read(BLOCK):
+                if b"\0" in piece:
                     raise PivotalError(
                         f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
                         "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
                     )
-                yield block if block.endswith(b"\n") else block + b"\n"
+                lines, newline, rest = (rest + piece).rpartition(b"\n")
+                if len(rest) > BLOCK:
+                    raise PivotalError(
+                        f"A corpus has one sentence per line, but {path} has a line of more than {BLOCK:,} bytes. "
+                        "Divide it."
+                    )
+                yield lines + newline
+            if rest:
+                yield rest + b"\n"
     except FileNotFoundError:
         raise PivotalError(f"There is no corpus file {path}.") from None
     except damage as error:
