@@ -114,7 +114,7 @@ equally often.
 
 The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs. In brackets:
 the 95% interval, from resampled prefixes. **Bold**: the model knows the phenomenon, which means that the lower end of
-the interval is above 50% for each of the two labels. A star marks models that can be asked only a part of the pairs,
+the interval is above 50% for each of the two labels. A star marks models that can score only some of the pairs,
 because a word is not in their vocabulary. A phenomenon that no model of the table knows is not bundled. In
 `gender-bias` neither word is right, and the table shows how often the model prefers *he*.
 

@@ -94,7 +94,7 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
                 assert model.word(tokens[0]).strip() == word, (
                     f"word of the token of {word!r} must be {word!r}."
                 )
-    assert known, "No word of the prefixes has tokens: pairs could never be asked of this model."
+    assert known, "No word of the prefixes has tokens, so the model could not score any pair."
     assert all(0 <= token < model.vocabulary_size for token in model.vocabulary.word_ends()), (
         "The tokens that end a word must lie in the vocabulary."
     )

@@ -141,7 +141,7 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
                 raise PivotalError(f"{_at(source, event.start_mark)}: {what} is nested too deeply.")
         root = yaml.compose(text, Loader=_LOADER)
     except ValueError:  # half of a surrogate pair
-        raise PivotalError(f"{source}: {what} is text, but this has a character that is none.") from None
+        raise PivotalError(f"{source}: {what} is text, but it holds half of a surrogate pair.") from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")

@@ -271,7 +271,7 @@ def test_a_mistyped_path_stays_local(cache: Path, tmp_path: Path, monkeypatch: p
     import huggingface_hub
 
     save(tmp_path / "models" / "mine")
-    with monkeypatch.context() as patch, pytest.raises(PivotalError, match="is none of these"):
+    with monkeypatch.context() as patch, pytest.raises(PivotalError, match="is not one of these"):
         patch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("it asked"))
         load_model("models/mnie", device="cpu")
     there = save(tmp_path / "local")
@@ -299,7 +299,7 @@ def test_without_huggingface_hub_it_must_be_installed(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PivotalError, match=r"Install pivotal\[hf\], or give the path of a local folder"):
         load_model("hf:somebody/small-gru", device="cpu")
-    with pytest.raises(PivotalError, match="is none of these"):
+    with pytest.raises(PivotalError, match="is not one of these"):
         load_model("somebody/small-gru", device="cpu")
 
 

@@ -172,7 +172,7 @@ def test_a_file_is_a_phenomenon(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("number-agrement", {}, r"is none of them. Did you mean 'number-agreement'\?"),
+        ("number-agrement", {}, r"is not one of these. Did you mean 'number-agreement'\?"),
         ("blimp", {}, "Write blimp:PATH"),
         ("gender-bias:here", {}, "takes no path, not 'here'"),
         ("absent.jsonl", {}, "no such file"),

@@ -155,7 +155,7 @@ def _trained_prefixes(saved: Saved) -> frozenset[str] | None:
 
 
 def _print_transfer(transfer: Transfer) -> None:
-    """A table of the questions that could be asked, and the reasons for the others."""
+    """A table of the questions that the model can score, and the reasons for the others."""
     from pivotal.report.evidence import effects_table
     from pivotal.report.tables import counted
 

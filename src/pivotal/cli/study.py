@@ -124,7 +124,7 @@ def study(
     if merging.merge:
         _merge(chosen, merging.merge, options.out, merging.light, options.json)
     elif merging.light:
-        raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
+        raise PivotalError("--light applies to the folders of --merge. Name them, or leave --light out.")
     elif (studied := carry_out(chosen, options, report=refresh)) is not None:
         finish(studied, options.json)
 

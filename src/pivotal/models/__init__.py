@@ -77,7 +77,7 @@ def load_model(
                 return model
     raise PivotalError(
         f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {str(spec)!r} "
-        "is none of these." + did_you_mean(str(spec), [name for name, _ in list_models()])
+        "is not one of these." + did_you_mean(str(spec), [name for name, _ in list_models()])
     )
 
 

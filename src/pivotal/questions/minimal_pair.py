@@ -18,8 +18,8 @@ class MinimalPair:
 
     prefix: str
     cue: int | None
-    """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair can then
-    be asked at every step only."""
+    """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair then
+    needs interventions at every step."""
     words: tuple[str, str]
     """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
     label: str = ""

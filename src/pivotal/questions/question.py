@@ -132,7 +132,7 @@ class Question:
         parts = [] if reader is None else reader.parts()
         if len(parts) > 1:
             return [replace(part, pairs=part.pairs and self._cased(part.pairs)) for part in parts]
-        # A single question that cannot be asked is an error. Reading it again says where and why.
+        # A single question without pairs is an error. Reading it again says where and why.
         read = parts[0].pairs if parts else None
         pairs = self.load_pairs() if read is None else self._pooled([read])
         return [Part(pairs.name, pairs)]

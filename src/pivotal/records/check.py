@@ -1,4 +1,4 @@
-"""What `pivotal check` finds: whether a question can be asked of a model, before any search."""
+"""What `pivotal check` finds: whether a model can score a question, before any search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Exchangeable(Record, frozen=True, kw_only=True):
     """The pairs that `--values interchange` can use."""
 
     pairs: int
-    """The number of pairs that the model was asked."""
+    """The number of pairs that were scored."""
     usable: int
     """The number of them with a counterfactual prefix for the label to flip to, which the model can read."""
     reasons: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Exchangeable(Record, frozen=True, kw_only=True):
 
 
 class CheckReport(Record, frozen=True, kw_only=True):
-    """Whether a question can be asked of a model, and what the untouched model says."""
+    """Whether a model can score a question, and what the untouched model says."""
 
     model: str
     phenomenon: str
@@ -41,20 +41,20 @@ class CheckReport(Record, frozen=True, kw_only=True):
     pairs: int = 0
     """The number of pairs that were read."""
     asked: int = 0
-    """The number of pairs that the model can be asked."""
+    """The number of pairs that the model can score."""
     sampled: int | None = None
-    """The number of pairs that it was asked, if that was a sample of them."""
+    """The number of pairs that were scored, if that was a sample."""
     notes: tuple[str, ...] = ()
     """What a reader inferred or left out."""
     rejected: Rejections = Rejections(total=0, reasons={})
     left_out: dict[str, int] = {}
     """Words that are left out of their sets, by reason, with the number of pairs."""
     exchange: Exchangeable | None = None
-    """Null if no pair can be asked."""
+    """Null if the model can score no pair."""
     divided: tuple[DividedWord, ...] = ()
     """The words of several tokens. They are compared at the first token where they differ."""
     knowledge: Knowledge | None = None
-    """Null if no pair can be asked."""
+    """Null if the model can score no pair."""
     train: int = 0
     """The number of pairs to search on."""
     test: int = 0
@@ -68,4 +68,4 @@ class CheckReport(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """What speaks against the question."""
     reason: str = ""
-    """Why nothing can be asked; empty if something can."""
+    """Why the model can score no pair; empty if it can score some."""

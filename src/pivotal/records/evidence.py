@@ -35,7 +35,7 @@ class LabelKnowledge(Record, frozen=True, kw_only=True):
 
 
 class Knowledge(Record, frozen=True, kw_only=True):
-    """What the untouched model prefers in the pairs that it can be asked."""
+    """What the untouched model prefers in the pairs that it can score."""
 
     pairs: int
     clusters: int
@@ -207,7 +207,7 @@ class TextCost(Record, frozen=True, kw_only=True):
     text: str
     """The name of the text."""
     tokens: int
-    """The number of predicted tokens. The first token of a sentence is none of them."""
+    """The number of predicted tokens. The first token of a sentence is not predicted."""
     untouched: Number
     edited: dict[str, Number]
     """By direction, with the intervention applied."""
@@ -286,7 +286,7 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()
     unasked: tuple[str, ...] = ()
-    """Other phenomena of which the model cannot be asked a single pair."""
+    """Other phenomena of which the model cannot score a single pair."""
     permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
 
@@ -322,9 +322,9 @@ class TransferRow(Record, frozen=True, kw_only=True):
 
     question: str
     effect: Effect | None = None
-    """Null if it cannot be asked."""
+    """Null if the model cannot score it."""
     reason: str = ""
-    """Why it cannot be asked."""
+    """Why the model cannot score it."""
     prefix_in_training: int | None = None
     """How many of its pairs have a prefix that the run's training pairs have. Null if it is not known."""
 

@@ -35,7 +35,7 @@ class Card(serial.Record, frozen=True, kw_only=True, tag_field="format", tag="pi
     """Identifies the weights of the model and the text that it read first."""
     phenomenon: str
     data_fingerprint: str
-    """Identifies the pairs on which the units were found: the training pairs that the model can be asked."""
+    """Identifies the pairs on which the units were found: the training pairs that the model can score."""
     question_fingerprint: str = ""
     """Identifies all pairs of the question. Empty if no run wrote the card."""
     steps: Steps

@@ -62,7 +62,7 @@ class Control(Record, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Rejections(Record, frozen=True, kw_only=True):
-    """Pairs that the model cannot be asked about."""
+    """Pairs that the model cannot score."""
 
     total: int
     reasons: dict[str, int]

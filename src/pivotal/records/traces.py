@@ -153,7 +153,7 @@ class PairOutcome(Record, frozen=True, kw_only=True):
     """The outcome of one held-out pair."""
 
     pair: int
-    """Its number among the held-out pairs that the model can be asked."""
+    """Its number among the held-out pairs that the model can score."""
     prefix: str
     cue: int | None
     """The index of the cue among the words of the prefix; null if there is none."""
@@ -182,7 +182,7 @@ class Traces(Record, frozen=True, kw_only=True, tag_field="format", tag=FORMAT):
     run: int
     """The number of the run that found the intervention."""
     held_out: int
-    """The number of held-out pairs that were asked; `pairs` may have fewer."""
+    """The number of held-out pairs that were scored; `pairs` may have fewer."""
     frame: Frame
     pairs: tuple[PairOutcome, ...]
     traces: tuple[Trace, ...]

@@ -257,7 +257,7 @@ def clean_sentence(result: Summary) -> str:
 
 
 def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
-    """The pairs that could not be asked, with reasons; empty if there are none."""
+    """The pairs that the model cannot score, with reasons; empty if there are none."""
     if not rejected.total:
         return ""
     listed = told_reasons(rejected.reasons, most)

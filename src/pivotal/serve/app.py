@@ -37,7 +37,7 @@ _ASSETS = {
     "live.css": ("serve", "text/css"),
     "live.js": ("serve", "text/javascript"),
 }
-"""The files that the page loads: their folder and type. No other file can be asked for by name."""
+"""The files that the page loads: their folder and type. No other file is served by name."""
 _COMPUTED: dict[str, tuple[type[OfRun], Callable[[LiveRuns, Any], Any]]] = {
     "/open": (OfRun, lambda runs, asked: runs.opened(asked.run, asked.which)),
     "/unit": (UnitRequest, lambda runs, asked: runs.unit(asked.run, asked.which, asked.unit)),

@@ -328,9 +328,9 @@ def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
     both = {**SUITE, "predictions": [*SUITE["predictions"], *two["predictions"]]}
     assert "Left out 1 of 3 comparisons" in read(tmp_path, "a.json", json.dumps(both), "syntaxgym").notes[0]
     for change, message in (
-        ({"predictions": []}, "but there is none"),
+        ({"predictions": []}, "but none does"),
         ({"items": 3}, r"items must be a list, but it is a whole number. A test suite is"),
-        ({"predictions": [{"formula": "(*;%a%) < (*;%b%)"}]}, "but there is none"),
+        ({"predictions": [{"formula": "(*;%a%) < (*;%b%)"}]}, "but none does"),
         ({"predictions": [{"formula": "(9;%a%) < (9;%b%)"}]}, "has every condition once, but 'a' 0 times"),
     ):
         with pytest.raises(PivotalError, match=message):

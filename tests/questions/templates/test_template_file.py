@@ -209,7 +209,7 @@ SLIPS = [
     ("sample: 12", "sample: 1", "line 13, column 5: 'sample' is at least 2 here"),
     ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once .* from the template in line 12"),
     ("{singular: that, plural: those}", "{singular: these, plural: those}", "singular here and plural"),
-    (GOOD, "- a", "toy.yaml: a template file is a mapping .* but this is none"),
+    (GOOD, "- a", "toy.yaml: a template file is a mapping .* but this is not one"),
     ("adj: [big, old]", "adj: [big, old", "line 6, column 7: .* put texts with braces or colons in quotes"),
     ("adj: [big, old]", "adj: [big, \"o\\x07d\"]", "line 13, column 5: Text cannot hold the character U"),
 ]  # fmt: skip
@@ -280,7 +280,7 @@ def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path: Path) -> None:
     [
         ("reflexive-gender", None, "not that of a bundled phenomenon, but it is 'reflexive-gender'"),
         ("two words", None, "letters, digits, .*'two words'"),
-        ("mine", "reflexive-gendr", "'reflexive-gendr' is none. Did you mean 'reflexive-gender'?"),
+        ("mine", "reflexive-gendr", "'reflexive-gendr' is not one. Did you mean 'reflexive-gender'?"),
         ("taken", None, "exists already, and nothing was written"),
     ],
 )

@@ -156,7 +156,7 @@ class Worker:
         self, question: Question, model: LanguageModel, asked: Sequence[Question]
     ) -> list[PairSet | Examples]:
         """The pairs of other questions, read by the model as those of this question. They are prepared once for all
-        cells of a model, except those of which no pair can be asked."""
+        cells of a model, except those that the model cannot score."""
         found: list[PairSet | Examples] = []
         for other in asked:
             other = replace(other, lower=question.lower, unknown=question.unknown, steps=question.steps)
@@ -164,7 +164,7 @@ class Worker:
                 pairs = as_read(other, model, self.pairs(other))
                 try:
                     self._others[other] = Examples.of(model, pairs.at_most(PAIRS), other.steps)
-                except PivotalError:  # no pair of it can be asked, which the evidence will say
+                except PivotalError:  # the model can score none of its pairs, which the evidence will say
                     self._others[other] = pairs
             found.append(self._others[other])
         return found

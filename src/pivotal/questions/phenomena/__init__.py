@@ -75,8 +75,8 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
     near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
     raise PivotalError(
         f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
-        f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is none of them."
-        f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
+        f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is "
+        f"not one of these.{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
 
 

@@ -26,7 +26,7 @@ class Part:
     name: str
     pairs: PairSet | None
     reason: str = ""
-    """Why it cannot be asked, if there are no pairs."""
+    """Why there are no pairs, if there are none."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Reader of BLiMP (Warstadt et al. 2020): one .jsonl file for each of its 67 paradigms.
 
-Twenty paradigms have two words after one prefix and can be asked. In twelve of them each kind of word is right in some
+Twenty paradigms have two words after one prefix and become pairs. In twelve of them each kind of word is right in some
 pairs and wrong in others; in eight the same kind is always right, so they have one direction. The other paradigms
 compare one word after two prefixes, or whole sentences. BLiMP states neither labels nor cues, so this file says for
 each paradigm where they are.
@@ -47,7 +47,7 @@ class Blimp(Reader):
         parts = self.parts()
         asked = [part.pairs for part in parts if part.pairs is not None]
         if not asked:
-            raise PivotalError(f"{path}: none of its {len(parts)} files can be asked. {parts[0].reason}")
+            raise PivotalError(f"{path}: none of its {len(parts)} files becomes pairs. {parts[0].reason}")
         two_way = [pairs for pairs in asked if pairs.labels != ONE_WAY] or asked
         labels = [pairs.labels for pairs in two_way]
         most = max(labels, key=lambda one: (labels.count(one), -labels.index(one)))

@@ -107,7 +107,7 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
     """The pairs of some choices. The notes of the set say what was taken from the rows."""
     rules = rules or Rules()
     if not choices:
-        raise PivotalError(f"{name}: there must be at least one pair, but there is none.{bad.first()}")
+        raise PivotalError(f"{name}: the file must hold at least one pair, but it holds none.{bad.first()}")
     labels, label_of, notes = _labels(choices, rules)
     kept = [(choice, label) for choice, label in zip(choices, label_of, strict=True) if label is not None]
     odd = [choice for choice, label in zip(choices, label_of, strict=True) if label is None]
@@ -136,7 +136,7 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
     notes += [_cue_note(how, found) for how, found in inferred.items() if how]
     if missing := sum(pair.cue is None for pair in pairs):
         notes.append(
-            f"{missing:,} of {len(pairs):,} pairs have no cue and can be asked at every step only. A pairs file or a "
+            f"{missing:,} of {len(pairs):,} pairs have no cue and need --steps every. A pairs file or a "
             "column cue can state it."
         )
     distinct = tuple(dict.fromkeys(pairs))

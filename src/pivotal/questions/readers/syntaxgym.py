@@ -62,8 +62,8 @@ class SyntaxGym(Reader):
         compared = list(dict.fromkeys(_compared(suite)))
         if not compared:
             raise PivotalError(
-                f"{path}: a prediction that can be asked compares one region in two conditions, such as "
-                "(6;%mismatch%) > (6;%match%), but there is none."
+                f"{path}: at least one prediction must compare one region in two conditions, such as "
+                "(6;%mismatch%) > (6;%match%), but none does."
             )
         choices: dict[tuple[int, str, str], list[Choice]] = {}
         for number, item in enumerate(suite.items, start=1):

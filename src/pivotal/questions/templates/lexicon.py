@@ -294,7 +294,7 @@ def _feature(text: str, place: Place, lexicon: Lexicon) -> Feature:
     match = _FEATURE.fullmatch(text)
     if match is None:
         raise place.error(
-            f"a condition compares a feature of a slot, as {_COMPARED}, but '{text:.60}' is none."
+            f"a condition compares a feature of a slot, as {_COMPARED}, but '{text:.60}' is not one."
         )
     place.require_known(match[1], lexicon, "a condition names a list of the lexicon")
     place.require_known(match[3], lexicon[match[1]].forms, f"a condition names a feature of '{match[1]}'")

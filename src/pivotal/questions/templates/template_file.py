@@ -67,8 +67,8 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
     root = compose(text, source, "a template file", _CURE)
     root.require(
         root.is_mapping,
-        "a template file is a mapping with the keys labels, words, lexicon and templates, but this is none. `pivotal "
-        "new-phenomenon NAME` writes one to begin with.",
+        "a template file is a mapping with the keys labels, words, lexicon and templates, but this is not one. "
+        "`pivotal new-phenomenon NAME` writes one to begin with.",
     )
     top = root.fields(_KEYS, ["labels", "templates"])
     labels = _labels(top["labels"])
@@ -120,7 +120,7 @@ def write_new(path: Path, like: str | None = None) -> Path:
         text = re.sub(r"(?m)^name:.*$", f"name: {name}", read_text(bundled()[like]), count=1)
     else:
         raise PivotalError(
-            f"--like names a bundled template file, but '{like}' is none.{did_you_mean(like, bundled())}"
+            f"--like names a bundled template file, but '{like}' is not one.{did_you_mean(like, bundled())}"
         )
     write_text(path, text)
     return path
