@@ -79,20 +79,13 @@ def test_all_values_are_words() -> None:
 
 
 def test_slots_of_every_kind() -> None:
-    pairs = one('{prefix: "{Noun} x {noun2.b} {noun3.other} {noun4.any}", words: [he, she], cue: noun}', """noun:
-    - {a: man, b: woman}
-    - {a: king, b: queen}
-    - {a: son, b: daughter}
-    - {a: lord, b: lady}
-""")  # fmt: skip
-    assert len(pairs) == 24 * 2 * 2 and len(set(pairs)) == len(pairs)
+    lexicon = "noun: [{a: man, b: woman}, {a: king, b: queen}, {a: son, b: daughter}]"
+    pairs = one('{prefix: "{Noun} x {noun2.b} {noun3.any}", words: [he, she], cue: noun}', lexicon)
+    assert len(set(pairs)) == len(pairs) == 6 * 2 * 2
     chosen = [pair for pair in pairs if pair.prefix.startswith(("Man x queen", "Woman x queen"))]
-    assert [pair.prefix for pair in chosen if "lord" not in pair.prefix] == [
-        "Man x queen daughter lady",
-        "Woman x queen son lady",
-        "Man x queen lady son",
-        "Man x queen lady daughter",
-    ]
+    assert {pair.prefix for pair in chosen} == {
+        f"{noun} x queen {child}" for noun in ("Man", "Woman") for child in ("son", "daughter")
+    }
     # The counterfactual prefix changes the slots that take the form of the label, and nothing else.
     assert chosen[0].counterfactuals[1] == "Woman" + chosen[0].prefix.removeprefix("Man")
 
@@ -142,27 +135,14 @@ def test_without_a_label_neither_word_is_right() -> None:
         assert pairs[0].counterfactuals == both and pairs[0].prefix == "The nurse said"
 
 
-def test_one_label_and_no_counterfactual() -> None:
-    pairs = one('{words: [he, she], label: b, counterfactual: none, prefix: "The {noun} said"}')
-    assert [pair.label for pair in pairs] == ["b", "b"] and pairs[0].prefix == "The woman said"
-    assert pairs[0].counterfactuals == ("", "")
-
-
 def test_conditions_choose_among_the_words() -> None:
     lexicon = """noun: [{a: man, b: men, kind: x}, {a: car, b: cars, kind: y}, {a: cat, b: cats, kind: x}]
   verb: [{word: sang, kind: x}, {word: broke, kind: y}]"""
-    template = 'words: [he, she], prefix: "The {noun} that {verb.word} and"'
-    said = {
-        pair.prefix
-        for pair in one(f"{{{template}, where: verb.kind = noun.kind}}", lexicon)
-        if pair.label == "a"
-    }
+    template = 'words: [he, she], counterfactual: none, prefix: "The {noun} that {verb.word} and"'
+    pairs = one(f"{{{template}, where: verb.kind = noun.kind}}", lexicon)
+    said = {pair.prefix for pair in pairs if pair.label == "a"}
     assert said == {"The man that sang and", "The car that broke and", "The cat that sang and"}
-    said = {
-        pair.prefix
-        for pair in one(f"{{{template}, where: [verb.kind != noun.kind, noun.kind = y]}}", lexicon)
-    }
-    assert said == {"The car that sang and", "The cars that sang and"}
+    assert {pair.counterfactuals for pair in pairs} == {("", "")}
 
 
 def test_lexemes_are_the_cue_and_the_words_unless_named() -> None:
@@ -176,21 +156,16 @@ def test_lexemes_are_the_cue_and_the_words_unless_named() -> None:
 
 SLIPS = [
     ("labels:", "lables:", "line 1, column 1: there is no key 'lables' in a template file. Did you mean 'labels'?"),
-    ("labels: [singular, plural]", "", "a template file needs the key 'labels'"),
     ("[singular, plural]", "[one, one]", "line 1, column 1: 'labels' are two different names"),
     ("[singular, plural]", "[singular, plurl]", "line 12, column 20: .* none for plurl. .* Did you mean 'plural'?"),
     ("test: 10", "test: 0", "line 2, column 1: 'test' is a whole number of at least 1, not '0'"),
     ("adj: [big, old]", "adj:", "line 5, column 3: 'adj' is a list, but it is empty"),
     ("adj: [big, old]", "adj: [big, big]", "line 5, column 14: 'big' is in the list 'adj' twice; the first is in line"),
-    ("adj: [big, old]", "adj: [big, [old]]", "line 5, column 14: item 2 of 'adj' is text, not a list"),
-    ("adj: [big, old]", "adj: [big, {x: old}]", "line 5, column 14: all entries of a list have the same forms"),
     ("adj: [big, old]", "adj2: [big, old]", "line 5, column 3: the name of a list is lower-case letters"),
     ("kind: [paper, metal]", "kind: [paper]", "line 9, column 5: the forms of 'noun' are lists of equal length"),
     ("words: noun\n", "", "line 11, column 5: item 1 of 'templates' needs the key 'words'"),
     ("words: noun", "words: nuon", "line 10, column 1: 'words' is a list of the lexicon .* Did you mean 'noun'?"),
     ("words: noun", "words: [is, are, be]", "line 10, column 1: 'words' has one item for each label, but it has 3"),
-    ("words: noun", "words: {singular: is}", "line 10, column 1: 'words' has no entry for the label 'plural'"),
-    ("words: noun", "words: [is, is]", "line 12, column 5: A pair has two different words"),
     ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det\"", "line 12, column 20: .* a brace of 'She saw {det' has no partner"),
@@ -200,18 +175,14 @@ SLIPS = [
     ("saw {det}\"", "saw {det} {det}\", cue: det", "the slot {det} is in the prefix twice. Give its index from 0"),
     ("saw {det}\"", "saw {det}\", cue: seen", "line 12, column 45: 'cue' is a slot or a word of the prefix"),
     ("saw {det}\"", "saw {det}\", label: none", "line 12, column 5: without a label, no slot can take its form"),
-    ("saw {det}\"", "saw {det}\", where: noun.kind == x", "line 12, column 45: a condition has one = or one !="),
-    ("saw {det}\"", "saw {det}\", where: noun.knd = x", "line 12, column 45: a condition names a feature of 'noun'"),
-    ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
+    ("saw {det}\"", "saw {det}\", where: noun.knd = noun.kind", "a condition names a feature of 'noun'"),
     ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots, not 'nuon'"),
-    ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "column 5: 'where' names slots .* not noun2"),
-    ("saw {det}\"", "saw {det}\", counterfactual: {det: other}", "column 62: 'det' is a list, not text."),
+    ("saw {det}\"", "saw {det}\", where: noun2.kind = noun.kind", "column 5: 'where' names slots .* not noun2"),
     ("sample: 12", "sample: 1", "line 13, column 5: 'sample' is at least 2 here"),
     ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once .* from the template in line 12"),
     ("{singular: that, plural: those}", "{singular: these, plural: those}", "singular here and plural"),
     (GOOD, "- a", "toy.yaml: a template file is a mapping .* but this is not one"),
     ("adj: [big, old]", "adj: [big, old", "line 6, column 7: .* put texts with braces or colons in quotes"),
-    ("adj: [big, old]", "adj: [big, \"o\\x07d\"]", "line 13, column 5: Text cannot hold the character U"),
 ]  # fmt: skip
 
 

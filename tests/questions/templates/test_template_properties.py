@@ -27,13 +27,22 @@ CONTENT: dict[str, Any] = {
     "words": "verb",
     "lexemes": ["noun", "verb"],
     "lexicon": {
-        "noun": [{"a": "man", "b": "men", "kind": "x"}, {"a": "car", "b": "cars", "kind": "y"}],
+        "noun": [
+            {"a": "man", "b": "men", "kind": "x"},
+            {"a": "cat", "b": "cats", "kind": "x"},
+            {"a": "car", "b": "cars", "kind": "y"},
+        ],
         "verb": {"a": ["sings", "runs"], "b": ["sing", "run"], "kind": ["x", "x"]},
         "near": ["near", "by"],
     },
     "templates": [
         "The {noun}",
-        {"group": "g", "prefix": "The {noun} {near} {noun2.any}", "sample": "16", "where": "noun.kind = x"},
+        {
+            "group": "g",
+            "prefix": "The {noun} {near} {noun2.any}",
+            "sample": "4",
+            "where": "noun.kind = noun2.kind",
+        },
         {
             "prefix": {"a": "One {noun} {near}", "b": "Two {noun} {near}"},
             "words": {"a": "is", "b": ["are", "were"]},
@@ -51,7 +60,7 @@ CONTENT: dict[str, Any] = {
 
 WRONG: list[Any] = [
     *(None, "", "  ", "x", "none", "any", "0", "-1", "1.5", "9" * 30, "noun", "noun9", "{noun}", "{noun.b}", "{", "}{"),
-    *("{}", "{noun.zz}", "{noun.any} {noun.other}", "a b", "a|b", "é\u0301", "\u2028", "noun.kind = x", "=", "<<"),
+    *("{}", "{noun.zz}", "{noun.any} {noun}", "a b", "a|b", "é\u0301", "\u2028", "noun.kind = x", "=", "<<"),
     *([], {}, [[]], [{}], [""], ["x"], ["x", "x"], ["x", "y"], ["x", "y", "z"], [["x"], ["y"]], [None], {"a": "x"}),
     *({"a": "x", "b": "y"}, {"a": [], "b": []}, {"a": ["x"], "b": ["x", "y"]}, {"": "x"}, {"noun": ["x", "y"]}),
     *(1, 2.5, True, {"any": "x"}, {"a": {"b": "c"}}, [{"a": "x"}, {"b": "y"}], "The {noun} {noun} {verb.kind}"),

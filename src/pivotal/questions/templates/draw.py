@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
@@ -40,8 +40,6 @@ class Plan:
     blocks: Sequence[Sequence[Fill]]
     """All blocks in the order of appearance."""
     labels: Sequence[str]
-    other: Mapping[str, str]
-    """For each label the other one."""
     sample: int
     """The number of pairs of the sample; 0 for all pairs."""
 
@@ -60,7 +58,7 @@ class Plan:
         for fills in itertools.product(*self.blocks):
             entries = dict(_chained(fills))
             for forms, label in itertools.product(self.variants, self.labels):
-                yield Draw(entries, forms, label, self.other[label])
+                yield Draw(entries, forms, label)
 
     def _cells(self) -> int:
         """The number of choices of the cue in the sample."""
@@ -87,7 +85,7 @@ class Plan:
                 for i in range(per_cell):
                     # Diagonals of middles x words: no pair twice, every middle and every word equally often.
                     middle, word = deck[(first + i) % len(deck)], words[(i + i // lap) % len(words)]
-                    yield Draw(dict((*cue, *middle, *word)), forms, label, self.other[label])
+                    yield Draw(dict((*cue, *middle, *word)), forms, label)
 
     def _deck(self, rng: random.Random) -> list[Fill]:
         """The choices of the slots that are neither cue nor words: all, or a balanced part if there are many."""
@@ -139,7 +137,6 @@ def plan(template: Template, labels: Labels) -> Plan:
         words=list(map(_chained, itertools.product(*words))),
         blocks=blocks,
         labels=asked,
-        other={"": labels[1], labels[0]: labels[1], labels[1]: labels[0]},
         sample=sample if sample <= whole else 0,
     )
     template.place.require(
@@ -176,11 +173,7 @@ def _coupled(template: Template) -> list[tuple[str, ...]]:
 def _fills(template: Template, names: Sequence[str]) -> list[Fill]:
     """All ways to fill the slots of one block."""
     conditions = [c for c in template.conditions if c.slots[0] in names]
-    choices = []
-    for name in names:
-        alone = [c for c in conditions if set(c.slots) == {name}]
-        entries = template.slots[name].words.entries
-        choices.append([entry for entry in entries if all(c.holds({name: entry}) for c in alone)])
+    choices = [template.slots[name].words.entries for name in names]
     template.place.require(
         math.prod(map(len, choices)) <= MOST,
         f"the slots {', '.join(names)} constrain each other, and there are more than {MOST:,} ways to fill them. "

@@ -12,8 +12,8 @@ from pivotal.yaml_places import Place
 
 AGREES = ""
 """The form of a slot that takes the form of the label, or the only form of a list without forms."""
-ANY, OTHER, NONE = "any", "other", "none"
-RESERVED = (ANY, OTHER, NONE)
+ANY, NONE = "any", "none"
+RESERVED = (ANY, NONE)
 """Names with a meaning of their own in a slot or a template. They cannot be labels or forms."""
 
 Labels = tuple[str, str]
@@ -22,9 +22,8 @@ _NAME = re.compile(r"[^\W\d_](?:[^\W\d]|-)*")
 _LIST = "noun: [{singular: car, plural: cars}, {singular: man, plural: men}]"
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _INNER = re.compile(r"\s*(\D+?)(\d*)(?:\.(.+?))?\s*")
-_CONDITION = re.compile(r"([^=]+?)\s*(!?=)\s*([^=]+)")
 _FEATURE = re.compile(r"(\D+?)(\d*)\.(.+)")
-_COMPARED = "noun.kind = animal, or verb.kind = noun.kind"
+_COMPARED = "verb.kind = noun.kind"
 
 
 # -- lists of words ---------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ class Slot:
     """The list's name with the digits of the slot: `noun2`."""
     words: WordList
     form: str = AGREES
-    """The name of a form, `any`, `other` or AGREES."""
+    """The name of a form, `any` or AGREES."""
     capital: bool = False
 
     @property
@@ -145,12 +144,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class Draw:
-    """The words of one sentence: entries by slot, the forms of the slots that are `any`, and the two labels."""
+    """The words of one sentence: entries by slot, the forms of the slots that are `any`, and the label."""
 
     entries: Mapping[str, LexiconEntry]
     forms: Mapping[str, str]
     label: str
-    other: str
 
     def word(self, slot: Slot, label: str) -> str:
         """The word in a slot, in the form that `label` asks for."""
@@ -158,7 +156,7 @@ class Draw:
         if slot.form == AGREES:
             word = forms.get(label) or forms[""]
         else:
-            word = forms[{ANY: self.forms.get(slot.name, ""), OTHER: self.other}.get(slot.form, slot.form)]
+            word = forms[self.forms[slot.name] if slot.form == ANY else slot.form]
         return word[:1].upper() + word[1:] if slot.capital else word
 
 
@@ -229,14 +227,14 @@ def parse_slot(inner: str, place: Place, lexicon: Lexicon, labels: Labels) -> Sl
             f"the slot '{{{inner}}}' names no list of the lexicon.{did_you_mean(name, lexicon)}"
         )
     forms = lexicon[name].forms
-    if form in (AGREES, OTHER) and (forms or form == OTHER):
-        missing = [label for label in labels if label not in forms]
+    if form == AGREES:
+        missing = [label for label in labels if forms and label not in forms]
         if missing:
             raise place.error(
                 f"the slot '{{{inner}}}' takes the form of a label, but '{name}' has none for {missing[0]}. "
                 f"Correct the label or the form, or name a form, as {{{name}.FORM}}.{did_you_mean(missing[0], forms)}"
             )
-    elif form != AGREES:
+    else:
         place.require_known(
             form, (*forms, ANY) if forms else (), f"the slot takes a form of the list '{name}'"
         )
@@ -255,22 +253,18 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """Two values that must be equal, or must differ: `noun.kind = animal`, or `verb.kind != noun.kind`."""
+    """Two features that must be equal: `verb.kind = noun.kind`."""
 
     left: Feature
-    equal: bool
-    right: Feature | str
-    """A feature of another slot, or a fixed value."""
+    right: Feature
 
     @property
-    def slots(self) -> tuple[str, ...]:
-        return (self.left.slot, self.right.slot) if isinstance(self.right, Feature) else (self.left.slot,)
+    def slots(self) -> tuple[str, str]:
+        return self.left.slot, self.right.slot
 
     def holds(self, entries: Mapping[str, LexiconEntry]) -> bool:
-        left = entries[self.left.slot].forms[self.left.form]
-        right = self.right
-        value = entries[right.slot].forms[right.form] if isinstance(right, Feature) else right
-        return (left == value) == self.equal
+        left, right = (entries[feature.slot].forms[feature.form] for feature in (self.left, self.right))
+        return left == right
 
 
 def conditions_of(place: Place | None, lexicon: Lexicon) -> list[Condition]:
@@ -279,23 +273,14 @@ def conditions_of(place: Place | None, lexicon: Lexicon) -> list[Condition]:
 
 
 def _condition(place: Place, lexicon: Lexicon) -> Condition:
-    text = place.text(_COMPARED)
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise place.error(f"a condition has one = or one !=, as {_COMPARED}, but it is '{text:.60}'.")
-    left, equal = _feature(match[1], place, lexicon), match[2] == "="
-    values = {entry.forms[left.form] for entry in lexicon[left.slot.rstrip("0123456789")].entries}
-    if match[3] not in values and not _FEATURE.fullmatch(match[3]):
-        raise place.error(f"no entry has {match[1]} = {match[3]}.{did_you_mean(match[3], values)}")
-    return Condition(left, equal, match[3] if match[3] in values else _feature(match[3], place, lexicon))
+    left, _, right = place.text(_COMPARED).partition("=")
+    return Condition(_feature(left.strip(), place, lexicon), _feature(right.strip(), place, lexicon))
 
 
 def _feature(text: str, place: Place, lexicon: Lexicon) -> Feature:
     match = _FEATURE.fullmatch(text)
     if match is None:
-        raise place.error(
-            f"a condition compares a feature of a slot, as {_COMPARED}, but '{text:.60}' is not one."
-        )
+        raise place.error(f"a condition compares two features, as {_COMPARED}, but '{text:.60}' is not one.")
     place.require_known(match[1], lexicon, "a condition names a list of the lexicon")
     place.require_known(match[3], lexicon[match[1]].forms, f"a condition names a feature of '{match[1]}'")
     return Feature(match[1] + match[2], match[3])

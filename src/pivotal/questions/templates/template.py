@@ -150,11 +150,10 @@ class TemplateReader:
         """The labels of which pairs are made; none if neither word is expected."""
         if place is None:
             return self.labels
-        label = place.text()
-        place.require_known(
-            label, (*self.labels, NONE), "'label' is a label, or none if neither word is right"
+        place.require(
+            place.text() == NONE, "'label' is none if neither word is right. Otherwise leave it out."
         )
-        return () if label == NONE else (label,)
+        return ()
 
     def _cue(
         self, place: Place | None, template: Place, prefixes: Prefixes, labelled: bool
