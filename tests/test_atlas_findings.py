@@ -9,10 +9,7 @@ from types import ModuleType
 import pytest
 from tests.paths import ROOT
 
-from pivotal.records import serial
-from pivotal.records.study import CrossScore
 from pivotal.report.atlas.entries import Atlas
-from pivotal.report.atlas.findings import QUIET
 
 
 @pytest.fixture(scope="module")
@@ -49,42 +46,6 @@ def test_every_phenomenon_has_one_family(tables: ModuleType, atlas: Atlas) -> No
     assert sorted(listed) == sorted(atlas.phenomena)
 
 
-def test_random_divisions_of_number_are_as_good_where_families_do_not_matter(
-    script: ModuleType, atlas: Atlas
-) -> None:
-    """If every intervention flips everything equally, the division into families is no better than a random one."""
-    even = [
-        replace(
-            entry,
-            cross=tuple(
-                serial.replace(score, flipped=0.5) for score in entry.cross if score.flipped is not None
-            ),
-        )
-        for entry in atlas.searched
-        if (entry.model, entry.steps) == ("wiki-lstm", "every")
-    ]
-    line = script.TABLES["number-test"](Atlas(tuple(even))).splitlines()[-1]
-    assert line.endswith("| 50.0% | 50.0% | 1.0000 |")
-
-
-def test_tables_say_what_was_not_measured(script: ModuleType, tables: ModuleType, atlas: Atlas) -> None:
-    """Some models have no direct path that can be measured, and a model may have few rows."""
-    none = dict.fromkeys(("interchange", "direct", "text"))
-    flips = [one for one in atlas.searched if one.steps == "every" and tables.accuracy(one) >= 0.9]
-    bare = [
-        replace(entry, row=serial.replace(entry.row, judged=serial.replace(entry.row.judged, **none)))
-        for entry in flips[:4]
-        if entry.row and entry.row.judged
-    ]
-    made = {name: table(Atlas(tuple(bare))) for name, table in script.TABLES.items()}
-    assert made["cost"].splitlines()[-1].count(" – ") == 3
-    listed = [line for line in made["quiet"].splitlines() if "`" in line]
-    assert len(listed) == len(set(listed)) == 3
-    assert made["specific"].count("\n") == 2, "a line for the one model and kind of step"
-    without = Atlas(tuple(replace(entry, cross=()) for entry in bare))
-    assert script.TABLES["specific"](without).count("\n") == 1, "the head alone"
-
-
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas, rows: int) -> None:
     """Rows are added piece by piece, so a model may have a single one."""
@@ -96,11 +57,6 @@ def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas,
         assert script.draw(chart(few)).startswith("<svg")
     reliable = sum(one.row.accuracy >= 0.9 for one in some)
     assert script.TABLES["quiet"](few).count("another") == min(3, reliable)
-
-
-def test_a_change_of_five_points_is_not_more_than_five_points() -> None:
-    score = CrossScore(phenomenon="passive", pairs=200, flipped=None, untouched=1.0, edited={"active": 0.95})
-    assert QUIET < 1.0 - 0.95 and score.moved == QUIET  # the plain difference is a little more
 
 
 def test_the_stored_atlas_is_small() -> None:

@@ -169,12 +169,6 @@ def test_the_reference_has_every_search_and_its_options() -> None:
         assert all(f"`{option.name}`" in section for option in options_of(cls)), name
 
 
-def test_help_is_escaped_for_markdown() -> None:
-    import site_pages
-
-    assert site_pages._prose("`a|b` <unk> DIR/seed-* x|y [z]") == r"`a|b` &lt;unk&gt; DIR/seed-\* x\|y \[z\]"
-
-
 def test_the_api_page_has_every_public_name() -> None:
     listed = re.findall(r"^::: pivotal\.(\w+)$", text_of(DOCS / "api.md"), re.M)
     assert sorted(listed) == sorted(set(pivotal.__all__) - {"__version__"})

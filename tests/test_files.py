@@ -17,7 +17,6 @@ from pivotal.files import (
     check_plain,
     disk,
     inside,
-    is_partial,
     locked,
     open_to_append,
     read_text,
@@ -41,13 +40,6 @@ def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path, treasur
     assert treasure.read_text() == "mine" and page.read_text() == "new" and not page.is_symlink()
 
 
-def test_temporary_names_are_new_each_time_and_short(tmp_path: Path) -> None:
-    names: list[str] = []
-    for _ in range(2):
-        write_atomically(tmp_path / ("a" * 250), lambda partial: names.append(partial.name))
-    assert len(set(names)) == 2 and all(is_partial(Path(name)) for name in names)
-
-
 def test_a_folder_on_the_way_may_not_be_a_link_but_the_outermost_may(tmp_path: Path) -> None:
     real, run = tmp_path / "disk", tmp_path / "run"
     (real / "figures").mkdir(parents=True)
@@ -68,13 +60,6 @@ def test_only_a_plain_file_is_opened_to_append(tmp_path: Path, treasure: Path) -
     with pytest.raises(PivotalError, match="is a link"):
         open_to_append(tmp_path / "link")
     assert treasure.read_text() == "mine"
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(PivotalError, match="must be a plain file"):
-        open_to_append(tmp_path / "pipe")
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")

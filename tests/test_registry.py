@@ -91,12 +91,6 @@ def test_the_folder_is_the_registry(zoo):
         zoo.get("cta")
 
 
-def test_nothing_is_imported_before_the_first_use():
-    registry = Registry("animals", "a_package_that_is_not_there", Animal)
-    with pytest.raises(ModuleNotFoundError):
-        registry.names()
-
-
 def test_entry_points_add_classes(zoo, monkeypatch):
     entry_points(monkeypatch, dog="test_registry:Dog", lost="nowhere_at_all:X", odd="test_registry:PLUGINS")
     assert zoo.names() == ["cat", "dog"]
@@ -134,16 +128,11 @@ def test_options_of_a_class():
     [
         ({"legs": "3"}, Dog(legs=3)),
         ({"weight": "1e-3"}, Dog(weight=0.001)),
-        ({"weight": 2}, Dog(weight=2.0)),
         ({"legs": 3.0}, Dog(legs=3)),
         ({"tail": "No"}, Dog(tail=False)),
-        ({"tail": True}, Dog(tail=True)),
-        ({"colour": "black"}, Dog(colour="black")),
-        ({"owner": "Sue"}, Dog(owner="Sue")),
         ({"owner": "none"}, Dog(owner=None)),
         ({"owner": ""}, Dog(owner="")),
         ({"toys": "ball, bone"}, Dog(toys=("ball", "bone"))),
-        ({"toys": ["ball"]}, Dog(toys=("ball",))),
         ({"toys": ""}, Dog()),
         ({"range": "3,4"}, Dog(range=(3, 4.0))),
         ({"limit": "7"}, Dog(limit=7)),
@@ -159,9 +148,7 @@ def test_building_from_text_or_values(text, expected):
     [
         ({"leg": "3"}, r"'dog' has no option 'leg'. Did you mean 'legs'\? Available: colour, "),
         ({"legs": "3.5"}, "Option 'legs' of 'dog' takes a whole number, not '3.5'"),
-        ({"legs": True}, "takes a whole number, not 'True'"),
         ({"legs": 3.5}, "takes a whole number, not '3.5'"),
-        ({"legs": None}, "takes a whole number, not 'None'"),
         ({"weight": "nan"}, "takes a number, not 'nan'"),
         ({"tail": "maybe"}, "takes true or false, not 'maybe'"),
         ({"colour": "blck"}, r"takes one of 'brown', 'black', not 'blck'. Did you mean 'black'\?"),
@@ -179,11 +166,3 @@ def test_a_required_option_is_asked_for():
     with pytest.raises(PivotalError, match="needs the option 'age': a whole number"):
         build(Puppy, {})
     assert build(Puppy, {"age": "2"}).age == 2
-
-
-def test_a_number_keeps_its_type_where_both_are_allowed():
-    @dataclass(frozen=True)
-    class Cat:
-        weight: int | float = 1
-
-    assert [type(build(Cat, {"weight": value}).weight) for value in (2, 2.0, "2")] == [int, float, int]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -105,42 +102,6 @@ def test_the_tables_of_peers_are_made_from_their_rows() -> None:
     assert peers.table([row for row in timed if peers.applies(row)]) in page
     for values in {row["values"] for row in quality if "values" in row}:
         assert peers.quality_table(quality, values) in page
-
-
-def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None:
-    peers = loaded("peers")
-    seconds = {"update": 1.0, "update without KL": 0.5, "refit": 0.25, "refit without KL": 0.125}
-    costs = [{"cost": kind, "loop": "careful", "seconds": [each]} for kind, each in seconds.items()]
-
-    def point(seed: int, updates: int, refit: int, flips: float, kl: float) -> dict[str, object]:
-        named = {"way": "mine", "seed": seed, "updates": updates, "refit": refit}
-        return {**named, "flips": flips, "units": 4, "kl": kl}
-
-    points = [
-        point(0, 100, 0, 0.99, 1.2),  # too much KL
-        point(0, 100, 60, 0.99, 0.9),
-        point(0, 200, 0, 0.99, 0.9),
-        point(1, 200, 0, 0.96, 0.9),  # too few flips
-    ]
-    assert peers.first_to_pass(points, 0.98, 1.0, costs, "careful") == [(115.0, 160)]
-    assert peers.first_to_pass(points, 0.95, 1.0, costs, "careful") == [(115.0, 160), (200.0, 200)]
-    ranked = {**point(0, 0, 20, 0.99, 0.9), "way": "gradient times activation"}
-    assert peers.first_to_pass([ranked], 0.98, 1.0, costs, "careful") == [(7.0, 20)]
-    searched = {"way": "pivotal", "seed": 0, "seconds": 30.0, "flips": 0.99, "units": 4, "kl": 1.0}
-    assert peers.first_to_pass([searched], 0.98, 1.0, costs, "") == [(30.0, 0)]
-
-
-@pytest.mark.parametrize("check", [[], ["--check"]])
-def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[str]) -> None:
-    """As one meets it: the script itself, beside documents of which one names a study that there is not."""
-    (tmp_path / "docs/results/parts").mkdir(parents=True)
-    (tmp_path / "docs/results/parts/1.md").write_text("<!-- study: sumary -->\n")
-    (tmp_path / "scripts").mkdir()
-    copy = Path(shutil.copy(ROOT / "scripts" / "results.py", tmp_path / "scripts"))
-    ran = subprocess.run([sys.executable, copy, *check], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("A part names the study 'sumary'") and ran.stderr.count("\n") == 1
-    assert not (tmp_path / "docs/results.md").exists()
 
 
 def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Path) -> None:

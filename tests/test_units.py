@@ -58,16 +58,6 @@ def test_a_range_goes_up_and_stays_within_the_model(pattern: str) -> None:
         select_sites(GPT, pattern)
 
 
-def test_a_range_may_pass_layers_that_have_no_such_site() -> None:
-    hybrid = [
-        Site(f"{kind}.{i}", 4)
-        for i in range(6)
-        for kind in ("attn", "resid")
-        if kind == "resid" or i % 3 == 1
-    ]
-    assert [site.name for site in select_sites(hybrid, "attn.0-5")] == ["attn.1", "attn.4"]
-
-
 @pytest.mark.parametrize("sites", [(), (LSTM[0], LSTM[0])])
 def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
     with pytest.raises(PivotalError, match=r"at least one site|named once"):
@@ -85,12 +75,6 @@ def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
 def test_units_outside_the_space_are_refused(unit: Unit, message: str) -> None:
     with pytest.raises(PivotalError, match=message):
         UnitSpace(LSTM).flat(unit)
-
-
-@pytest.mark.parametrize("flat", [-1, 1300])
-def test_ids_outside_the_space_are_refused(flat: int) -> None:
-    with pytest.raises(PivotalError, match=f"from 0 to 1299, but {flat}"):
-        UnitSpace(LSTM).unit(flat)
 
 
 def test_bounds_are_infinite_where_a_site_has_none() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from rich.progress import Progress as RichProgress
 
@@ -37,15 +35,6 @@ def test_false_and_none_are_silent_and_a_function_gets_every_report(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_certificate_takes_the_same_argument(
-    problem: pv.Problem, capfd: pytest.CaptureFixture[str]
-) -> None:
-    found = SEARCH.solve(problem)
-    effort = pv.Effort(candidates=1, audit=1, sample=8, pairs="none", polish=1, finalists=1)
-    pv.certify(found.best, problem, effort=effort, progress=True)
-    assert "/" in capfd.readouterr().err
-
-
 def test_the_bar_of_a_notebook_is_one_line_of_html() -> None:
     report = Progress("learn <1>", 3, 12, [0.5, 0.7], [4.0, float("nan")], [0.25])
     assert bar_html(report) == (
@@ -69,12 +58,6 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
         shell.clear_instance()
     assert [output.update for output in shown.outputs] == [False, True]
     assert 'value="10"' in shown.outputs[-1].data["text/html"]
-
-
-def test_find_takes_the_same_argument(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    question = pv.Question(model="planted", phenomenon="planted", test=80)
-    pv.find(question, search=SEARCH, controls=0, out=str(tmp_path / "run"), progress=True)
-    assert "/20  loss" in capfd.readouterr().err
 
 
 def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_took(
@@ -101,9 +84,3 @@ def test_a_new_phase_completes_the_bar_of_the_one_before() -> None:
         shown.progress(Progress(phase, update, updates, extra={"perplexity": [8.25]}))
     assert [(task.completed, task.total) for task in bars.tasks] == [(1, 1), (10, 10), (0, 4)]
     assert bars.tasks[1].fields["report"] == "3/10  perplexity 8.2"
-
-
-def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with display(quiet=True) as shown:
-        shown.say("a message")
-    assert capsys.readouterr() == ("", "")

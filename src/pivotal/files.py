@@ -268,19 +268,14 @@ def read_bytes(path: Path) -> bytes:
         raise PivotalError(f"{path}: cannot read it ({reason}).") from None
     if not data.startswith(b"\x1f\x8b"):
         return data
-    parts, size = [], 0
     try:
         with gzip.open(io.BytesIO(data)) as file:
-            while part := file.read(2**20):
-                parts.append(part)
-                size += len(part)
-                if size > _MOST_TEXT:
-                    raise PivotalError(
-                        f"{path}: a compressed file may hold 128 MiB of text at most. Divide it."
-                    )
+            text = file.read(_MOST_TEXT + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise PivotalError(f"{path}: not a readable gzip file ({in_short(error)}).") from None
-    return b"".join(parts)
+    if len(text) > _MOST_TEXT:
+        raise PivotalError(f"{path}: a compressed file may hold 128 MiB of text at most. Divide it.")
+    return text
 
 
 def identity(path: Path) -> dict[str, Any]:
@@ -306,7 +301,7 @@ def suffix_of(path: Path) -> str:
 
 def read_text(path: Path) -> str:
     """Read a text file in UTF-8, or in UTF-16 with a byte order mark. It may be compressed (.gz)."""
-    data = raw = read_bytes(path)
+    data = read_bytes(path)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             data = data.decode("utf-16").encode("utf-8")
@@ -323,20 +318,8 @@ def read_text(path: Path) -> str:
         offset, wrong = error.start, f"byte 0x{data[error.start]:02x}"
     line, column = data.count(b"\n", 0, offset) + 1, offset - data.rfind(b"\n", 0, offset)
     raise PivotalError(
-        f"{path}, line {line}, column {column}: the file must be UTF-8 text; {wrong} is not.{_likely(raw)} "
-        "Save it as UTF-8."
+        f"{path}, line {line}, column {column}: the file must be UTF-8 text; {wrong} is not. Save it as UTF-8."
     )
-
-
-def _likely(data: bytes) -> str:
-    """A sentence with the encoding in which most characters at the beginning of a file are ASCII; empty if none is."""
-    start = data[:1000]
-    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
-        text = start.decode(encoding, errors="ignore")
-        if 2 * sum(" " <= char <= "~" or char.isspace() for char in text) > len(text):
-            name = encoding[:6].upper()
-            return f" It looks like {name}{' without a byte order mark' if name == 'UTF-16' else ''}."
-    return ""
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:

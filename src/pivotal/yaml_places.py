@@ -12,8 +12,6 @@ from pivotal.errors import PivotalError, did_you_mean
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
-_MOST_VALUES = 1_000_000
-"""The most values. An alias counts with all that it stands for: a few lines of aliases of aliases can mean billions."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C is several times faster, but PyYAML can be built without it."""
 
@@ -139,6 +137,12 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise PivotalError(f"{_at(source, event.start_mark)}: {what} is nested too deeply.")
+            if isinstance(
+                event, yaml.AliasEvent
+            ):  # a few lines of aliases of aliases can mean billions of values
+                raise PivotalError(
+                    f"{_at(source, event.start_mark)}: {what} has no aliases. Write the value out."
+                )
         root = yaml.compose(text, Loader=_LOADER)
     except ValueError:  # half of a surrogate pair
         raise PivotalError(f"{source}: {what} is text, but it holds half of a surrogate pair.") from None
@@ -153,7 +157,7 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
         reason = " ".join(filter(None, (error.context, error.problem)))
         raise PivotalError(f"{at}: {what} is YAML, but this is not ({reason}).{cure}") from None
     if root is not None:
-        _check(root, source, what)
+        _check(root, source)
     return Place(source, root, what)
 
 
@@ -169,18 +173,13 @@ def parse(text: str, source: str, what: str = "a recipe") -> tuple[Any, Place]:
     return content, place
 
 
-def _check(root: yaml.Node, source: str, what: str) -> None:
-    """Raise PivotalError for keys that are no text or occur twice, and for aliases that stand for too much."""
-    waiting, count = [(root, 0)], 0
+def _check(root: yaml.Node, source: str) -> None:
+    """Raise PivotalError for keys that are not text or occur twice."""
+    waiting = [root]
     while waiting:
-        node, depth = waiting.pop()
-        at, count = _at(source, node.start_mark), count + 1
-        if depth > _DEEPEST or count > _MOST_VALUES:
-            raise PivotalError(
-                f"{at}: {what} has at most {_DEEPEST} levels and {_MOST_VALUES:,} values, but this has more."
-            )
+        node = waiting.pop()
         if isinstance(node, yaml.SequenceNode):
-            waiting += [(item, depth + 1) for item in node.value]
+            waiting += node.value
         elif isinstance(node, yaml.MappingNode):
             lines: dict[str, int] = {}
             for key, value in node.value:
@@ -193,7 +192,7 @@ def _check(root: yaml.Node, source: str, what: str) -> None:
                         f"{at}: '{name}' occurs twice; the first is in line {lines[name]}. Remove one."
                     )
                 lines[name] = key.start_mark.line + 1
-                waiting.append((value, depth + 1))
+                waiting.append(value)
 
 
 def _at(source: str, mark: Any) -> str:

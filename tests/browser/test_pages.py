@@ -85,7 +85,7 @@ def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, wa
     item.locator("table.heat").wait_for()
     traces = RunFolder.open(run_page.parent).traces()
     assert traces is not None
-    trace = traces.of_pair(int(item.get_attribute("data-pair") or -1))
+    trace = next((one for one in traces.traces if str(one.pair) == item.get_attribute("data-pair")), None)
     assert trace is not None
     heads = [cell.inner_text().split("\n") for cell in item.locator("thead th").all()]
     assert [head[0] for head in heads] == list(trace.tokens)
@@ -110,7 +110,7 @@ def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
     for item in seen.page.locator(SHOWN).all():
         item.locator("summary").click()
         item.locator("table.heat").wait_for()
-        trace = traces.of_pair(int(item.get_attribute("data-pair") or -1))
+        trace = next((one for one in traces.traces if str(one.pair) == item.get_attribute("data-pair")), None)
         assert trace is not None
         assert item.locator("thead th").count() == len(trace.tokens)
         block = item.locator("tbody").filter(has=seen.page.get_by_text("Change of each layer"))

@@ -86,4 +86,4 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     assert (done["taken"], done["finished"], done["runs"]) == (1, 2, 2)
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
     pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
-    pivotal("study", recipe, "--light").refused("--light is about the folders of --merge")
+    pivotal("study", recipe, "--light").refused("--light applies to the folders of --merge")

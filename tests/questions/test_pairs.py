@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.sentence import pair_of
 from pivotal.questions.words import divided
@@ -58,11 +58,6 @@ def test_find_cue():
 )
 def test_the_words_of_an_entry(entry: str, words: tuple[str, ...]) -> None:
     assert members(entry) == words
-
-
-def test_long_sets_are_shortened() -> None:
-    entries = ("is", "is|was", "is|was|has", "is|was|has|does")
-    assert [shown(entry) for entry in entries] == ["is", "is/was", "is/was/has", "is/was/…"]
 
 
 def test_lists_and_texts_are_the_same_pair() -> None:
@@ -234,10 +229,6 @@ PAIRS = tuple(MinimalPair(*place, words) for place, words in zip(PREFIXES, VERBS
 KNOWN = PairSet("number", LABELS, PAIRS + HOUSES)
 
 
-def nothing() -> PairSet:
-    raise AssertionError("all was said, so nothing had to be looked up")
-
-
 def ask(sentence: str, **said: Any) -> tuple[MinimalPair, bool]:
     return pair_of(sentence, LABELS, lambda: KNOWN, **said)
 
@@ -259,11 +250,6 @@ def ask(sentence: str, **said: Any) -> tuple[MinimalPair, bool]:
 )  # fmt: skip
 def test_a_sentence_becomes_a_pair(sentence: str, said: dict[str, Any], pair: MinimalPair) -> None:
     assert ask(sentence, **said) == (pair, True)
-
-
-def test_what_is_given_is_not_looked_up() -> None:
-    pair, _ = pair_of("The cat sits", LABELS, nothing, words=["sits", "sit"], cue="1")
-    assert (pair.prefix, pair.cue) == ("The cat", 1)
 
 
 def test_without_a_cue_only_where_none_is_needed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import math
 import subprocess
@@ -20,11 +19,8 @@ from pivotal.options import options_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import (
-    PHENOMENA,
     listed_phenomena,
     load_phenomenon,
-    phenomenon_names,
-    place_of,
 )
 from pivotal.questions.question import Question, default_test
 from pivotal.units import Steps
@@ -62,12 +58,6 @@ def test_what_can_be_asked(steps: Any) -> None:
         Question(steps=steps, seed=2**53, split_seed=3, test=1, values="natural"),
     ):
         assert Question.of({**dataclasses.asdict(question), "runs": 3}) == question
-
-
-def test_units_stay_in_their_natural_range_unless_the_question_says_otherwise() -> None:
-    assert Question().values == "natural"
-    parameters = inspect.signature(pv.Problem).parameters
-    assert parameters["values"].default == "natural"
 
 
 def test_the_split_follows_its_own_seed() -> None:
@@ -136,31 +126,12 @@ def test_the_parts_of_what_the_user_named(tmp_path: Path) -> None:
     assert part.pairs == load_phenomenon("planted")
 
 
-@pytest.mark.parametrize("name", PHENOMENA.names())
-def test_every_phenomenon_says_what_it_is(name):
-    cls = PHENOMENA.get(name)
-    assert cls.summary and "\n" not in cls.summary and len(cls.labels) == 2
-    assert all(option.help for option in options_of(cls))
-
-
 def test_a_generator_is_deterministic_and_makes_what_is_listed():
     listed = {one.name: one for one in listed_phenomena()}
     for name in ("planted", "agreement-be", "determiner-irregular"):
         pairs = load_phenomenon(name)
         assert (pairs.name, pairs.labels, len(pairs)) == (name, listed[name].labels, listed[name].pairs)
         assert len(set(pairs)) == len(pairs) and pairs == load_phenomenon(name)
-
-
-def test_the_names_are_those_that_are_listed():
-    assert phenomenon_names() == [one.name.replace(":PATH", ":") for one in listed_phenomena()]
-
-
-def test_spellings_of_one_file_have_one_place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert place_of("a.jsonl") == place_of("./a.jsonl") == place_of(str(tmp_path / "a.jsonl"))
-    assert place_of("blimp:x") == place_of("blimp:./y/../x") != place_of("x")
-    assert place_of("planted") == "planted" != place_of("./planted")  # the name is not that of a file
-    assert place_of("a\0b") == "a\0b"
 
 
 def test_a_file_is_a_phenomenon(tmp_path):

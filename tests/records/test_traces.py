@@ -47,7 +47,6 @@ def test_written_and_read_back() -> None:
     text = TRACES.dumps()
     assert read(text) == TRACES
     assert len(text.splitlines()) == 1 + 4 + 3, "a head, two lists between brackets, a line for each entry"
-    assert TRACES.of_pair(7) == TRACE and TRACES.of_pair(8) is None
 
 
 def test_what_a_trace_says() -> None:

@@ -195,9 +195,6 @@ class Traces(Record, frozen=True, kw_only=True, tag_field="format", tag=FORMAT):
             trace.check(self.frame)
         force_setattr(self, "traces", tuple(_replace(trace, frame=self.frame) for trace in self.traces))
 
-    def of_pair(self, pair: int) -> Trace | None:
-        return next((trace for trace in self.traces if trace.pair == pair), None)
-
     def dumps(self) -> str:
         """JSON with a line per pair and trace, so that a person can read it and a diff shows what differs."""
         frame = _replace(self.frame, values=_rounded(self.frame.values))

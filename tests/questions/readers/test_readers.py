@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import json
 import re
 from pathlib import Path
@@ -14,7 +12,7 @@ from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers import READERS, ReadOptions
+from pivotal.questions.readers import ReadOptions
 from pivotal.questions.readers.choices import Choice, assemble, between_sentences
 from pivotal.questions.rows import BadRows
 
@@ -124,13 +122,6 @@ def test_a_contradicting_row_is_no_counterfactual(tmp_path: Path) -> None:
     assert len(pairs) == 2 and {pair.counterfactuals for pair in pairs} == {("", "")}
 
 
-def test_one_of_several_similar_rows_is_no_counterfactual(tmp_path: Path) -> None:
-    text = "prefix,good,bad\nThe cat,is,are\nThe dogs,are,is\nThe men,are,is\n"
-    pairs = read(tmp_path, "a.csv", text, "table")
-    others = [("", ""), ("The cat", "The dogs"), ("The cat", "The men")]
-    assert [pair.counterfactuals for pair in pairs] == others
-
-
 def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")
@@ -145,20 +136,6 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\]"):
         read(tmp_path, "a.parquet", b"PAR1", "table")
-
-
-def test_compressed_files(tmp_path: Path) -> None:
-    pairs = PairSet("mine", ("a", "b"), (MinimalPair("The café", None, ("is", "are")),))
-    for suffix in (".jsonl.gz", ".csv.gz"):
-        pairs.save(tmp_path / f"mine{suffix}")
-        assert (tmp_path / f"mine{suffix}").read_bytes()[:2] == b"\x1f\x8b"
-        assert load_phenomenon(tmp_path / f"mine{suffix}") == pairs
-    (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(NATIVE.encode())[:20])
-    with pytest.raises(PivotalError, match="not a readable gzip file"):
-        load_phenomenon(tmp_path / "bad.jsonl.gz")
-    (tmp_path / "odd.jsonl").write_bytes(codecs.BOM_UTF16_LE + b"abc")
-    with pytest.raises(PivotalError, match="begins as UTF-16"):
-        load_phenomenon(tmp_path / "odd.jsonl")
 
 
 CSV = "id,right sentence,wrong sentence,kind\n1,The cat sleeps.,The cat sleep.,x\n"
@@ -227,11 +204,6 @@ def test_a_bad_row_is_told_or_left_out(row: str, message: str, suffix: str, tmp_
     pairs = read(tmp_path, f"a.{suffix}", text, "table", columns=columns, skip_bad=True)
     assert len(pairs) == 2 and pairs.labels == ("sg", "pl") and pairs[0].words == ("is", "are")
     assert pairs.notes[-1].startswith("Left out 1 bad row: ") and "--skip-bad" not in pairs.notes[-1]
-
-
-def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
-    text = "context,good,bad\nSo,the cat is,the cat are\n,The cats are,The cats is\n"
-    assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
 
 
 def test_the_other_prefix_is_another_one(tmp_path: Path) -> None:
@@ -354,8 +326,3 @@ def test_a_file_that_is_named_without_its_reader(name: str, text: str, tmp_path:
     with pytest.raises(PivotalError, match="has no 'dog'") as refused:
         read(tmp_path, "b.csv", "prefix,cue,word.a,word.b\nThe cat,dog,is,are\n")
     assert "table:" not in str(refused.value)
-
-
-def test_every_reader_says_how_it_is_named() -> None:
-    for known, cls in READERS.items():
-        assert cls.summary and "\n" not in cls.summary and f"{known}:" in cls.summary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ __all__ = [
     "listed_phenomena",
     "load_phenomenon",
     "phenomenon_names",
-    "place_of",
 ]
 
 PHENOMENA: Registry[Phenomenon] = Registry(
@@ -91,23 +89,6 @@ def check_reading(specs: Sequence[str], reading: ReadOptions) -> None:
     ):
         if given and not readable:
             raise PivotalError(f"{option} is about {kind}, but {specs[0]} has none. Leave {option} out.")
-
-
-def place_of(spec: str) -> str:
-    """The name of a phenomenon, or its file with the whole path. Two spellings of the same file have one place."""
-    if spec in templates.bundled() or spec in PHENOMENA:
-        return spec
-    reader, colon, path = spec.partition(":")
-    if colon and reader in READERS:
-        return f"{reader}:{_whole_path(path)}"
-    return _whole_path(spec)
-
-
-def _whole_path(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except ValueError:  # a path with a null character, from a damaged run.json
-        return path
 
 
 def phenomenon_names() -> list[str]:
