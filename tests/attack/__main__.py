@@ -46,7 +46,6 @@ def main() -> int:
         "kills": (100, "kills of long jobs"),
         "pairs": (500, "trials of two processes in one folder"),
         "pickles": (200, "hostile pickles"),
-        "requests": (5000, "requests to the live page"),
         "rounds": (3, "how often each job meets each fault of the disk"),
     }
     for name, (default, about) in numbers.items():

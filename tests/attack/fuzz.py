@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 import random
 import resource
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
-from tests.attack import options
 from tests.attack.command import Done, run
 from tests.attack.materials import Materials
 from tests.attack.place import Place
@@ -25,9 +20,6 @@ from pivotal.errors import in_short
 
 REAL = 50
 """One case in so many leaves out no work (see `hastened`)."""
-EACH = 500
-"""The cases of one process of the whole attack. A crash costs no more than one case, and memory that a process keeps
-is seen."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,6 @@ class Findings:
     failures: dict[str, list[str]] = field(default_factory=dict)
     """The cases, as SEED:NUMBER and command, by signature."""
     slowest: tuple[float, str] = (0.0, "")
-    grown: int = 0
-    """The most megabytes that a process has kept after its cases (`in_workers` only)."""
 
     def add(self, case: Case) -> None:
         self.cases += 1
@@ -64,16 +54,25 @@ class Findings:
             self.failures.setdefault(case.failure, []).append(f"{case.name}  {case.target}: {case.line}")
 
 
-def fuzz(seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str] = ()) -> Findings:
-    """Run the cases with these numbers in this process. No chart is drawn, so that the process can still fork."""
-    found = Findings()
-    for case in cases(seed, numbers, materials, targets, real=0):
+def fuzz(
+    seed: int,
+    numbers: Sequence[int],
+    materials: Materials,
+    targets: Sequence[str] = (),
+    *,
+    found: Findings | None = None,
+    real: int = 0,
+) -> Findings:
+    """Run the cases with these numbers in this process, and add them to `found`. After a case that draws charts, as one
+    in `real` does, the process can no longer fork."""
+    found = found or Findings()
+    for case in cases(seed, numbers, materials, targets, real=real):
         found.add(case)
     return found
 
 
 def cases(
-    seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str] = (), *, real: int = REAL
+    seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str] = (), *, real: int = 0
 ) -> Iterator[Case]:
     """Run the cases with these numbers. A case depends on the seed, the targets and its number, and on nothing else.
     One case in `real` leaves out no work (see `hastened`); with 0, none."""
@@ -116,85 +115,9 @@ def make(
     return target, place, list(target.make(chance, materials, place))
 
 
-# -- the whole attack: one process after the other ---------------------------------------------------------------------
-
-
-def in_workers(
-    seed: int,
-    numbers: Sequence[int],
-    materials: Materials,
-    *,
-    targets: Sequence[str] = (),
-    tell: Callable[[Findings], object] = lambda _: None,
-) -> Findings:
-    """Run the cases in forked processes of `EACH` cases. The materials must have been made."""
-    found = Findings()
-    left = list(numbers)
-    while left:
-        done, ending, grown = _worker(seed, left[:EACH], materials, targets)
-        for case in done:
-            found.add(case)
-        left = left[len(done) :]
-        found.grown = max(found.grown, grown)
-        if ending:  # the process ended in the middle of a case
-            found.add(Case(f"{seed}:{left.pop(0)}", "?", -1, 0.0, ending))
-        tell(found)
-    return found
-
-
-def _worker(
-    seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str]
-) -> tuple[list[Case], str, int]:
-    """The cases that a process has finished, how it ended if it did so before the last one, and the megabytes by which
-    its memory grew after the first tenth of the cases, when everything is loaded."""
-    told = materials.root / "told.pickle"
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            with told.open("wb") as out:
-                for i, case in enumerate(cases(seed, numbers, materials, targets)):
-                    pickle.dump((case, resident()), out)
-                    out.flush()
-                    if i == len(numbers) - 1:
-                        code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    rows = list(_rows(told))
-    memory = [megabytes for _, megabytes in rows[len(rows) // 10 :]] or [0]
-    unfinished = len(rows) < len(numbers)
-    ending = f"the process ended with exit code {status}" if unfinished else ""
-    return [case for case, _ in rows], ending, memory[-1] - memory[0]
-
-
-def _rows(told: Path) -> Iterator[tuple[Case, int]]:
-    with told.open("rb") as rows:
-        while True:
-            try:
-                yield pickle.load(rows)
-            except EOFError:
-                return
-
-
 def resident() -> int:
     """The memory of this process in megabytes: now, or the most so far where the system tells only that."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-def warm(materials: Materials) -> None:
-    """Run every verb once in this process, so that processes forked from it need to import nothing. No charts are drawn
-    and no Arrow tables are read, because both start threads, which would not survive a fork."""
-    if find_spec("pyarrow"):
-        import_module("pyarrow.parquet")
-    with settled(materials.root) as scratch, hastened():
-        place = Place.made(scratch / "place")
-        for verb in options.verbs():
-            run(options.cheap(verb, materials, place))
-        run(("show", str(place.copy(materials.certified)), "--page"))
-        run(("evaluate", str(materials.run), "--model", str(materials.transformer), "--any-model"))

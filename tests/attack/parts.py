@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.attack import disk, kills, live, pages, pickles, strangers
-from tests.attack.fuzz import Findings, in_workers, warm
+from tests.attack import disk, kills, pages, pickles, strangers
+from tests.attack.fuzz import REAL, Findings, fuzz, resident
 from tests.attack.materials import Materials
 from tests.attack.surroundings import settled
 
@@ -21,12 +20,8 @@ Part = Callable[[argparse.Namespace, Materials, Path], Outcome]
 def run(name: str, given: argparse.Namespace, root: Path) -> int:
     """Run a part, print what it found, and return the number of kinds of failures."""
     root.mkdir(parents=True)
-    materials = Materials(root)
-    if name == "fuzz":  # its processes settle themselves
-        failures, met = _fuzz(given, materials)
-    else:
-        with settled(root, serving=name == "live") as scratch:
-            failures, met = PARTS[name](given, materials, scratch)
+    with settled(root) as scratch:
+        failures, met = PARTS[name](given, Materials(root), scratch)
     print(f"\n{name}: {sum(met.values()):,}")
     for what, count in sorted(met.items()):
         print(f"  {count:7,}  {what}")
@@ -35,30 +30,21 @@ def run(name: str, given: argparse.Namespace, root: Path) -> int:
     return len(failures)
 
 
-def _fuzz(given: argparse.Namespace, materials: Materials) -> Outcome:
-    materials.make_all()
-    warm(materials)
-    began = time.monotonic()
-
-    def tell(found: Findings) -> None:
-        failed = {name: (len(cases), cases[0][:150]) for name, cases in found.failures.items()}
-        print(
-            f"  {found.cases:,} cases, {time.monotonic() - began:.0f} s, {found.grown} MB kept; {failed}",
-            flush=True,
-        )
-
-    numbers = range(given.first, given.first + given.cases)
-    found = in_workers(given.seed, numbers, materials, targets=given.targets, tell=tell)
-    print(
-        f"\nexit codes {dict(sorted(found.codes.items()))}; slowest: {found.slowest[0]:.1f} s, {found.slowest[1]}"
-    )
-    return found.failures, found.by_target
+def _fuzz(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
+    """In steps of 500 cases, each told with the memory that the process has by then."""
+    m.make_all()
+    total, last = Findings(), given.first + given.cases
+    for first in range(given.first, last, 500):
+        fuzz(given.seed, range(first, min(first + 500, last)), m, given.targets, found=total, real=REAL)
+        failed = {name: (len(cases), cases[0][:150]) for name, cases in total.failures.items()}
+        print(f"  {total.cases:,} cases, {resident()} MB; {failed}", flush=True)
+    print(f"\nexit codes {dict(sorted(total.codes.items()))}; slowest: {total.slowest}")
+    return total.failures, total.by_target
 
 
 def _strangers(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
     failures, cases = strangers.links(m, scratch)
-    twice, jobs = strangers.together(m, scratch)
-    return failures | twice, {"links, pipes and folders": cases, "jobs started twice": jobs}
+    return failures, {"links, pipes and folders": cases}
 
 
 def _pairs(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
@@ -86,12 +72,11 @@ def _pairs(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
 
 
 PARTS: dict[str, Part] = {
-    "fuzz": lambda given, m, _: _fuzz(given, m),
+    "fuzz": _fuzz,
     "pickles": lambda given, m, scratch: pickles.attack(given.pickles, given.seed, m, scratch),
     "kills": lambda given, m, scratch: kills.attack(given.kills, given.seed, m, scratch),
     "disk": lambda given, m, scratch: disk.attack(given.rounds, given.seed, m, scratch),
     "pairs": _pairs,
     "strangers": _strangers,
     "pages": lambda given, m, scratch: pages.attack(m, scratch),
-    "live": lambda given, m, scratch: live.attack(given.requests, given.seed, m, scratch),
 }

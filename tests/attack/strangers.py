@@ -1,18 +1,13 @@
-"""Folders from strangers: every file a link to something of the user's, or to a pipe, or of the wrong kind.
-
-And two processes that use one folder at once.
-"""
+"""Folders from strangers: every file a link to something of the user's, or to a pipe, or of the wrong kind."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 from pathlib import Path
 
 from tests.attack.command import ended, fork
-from tests.attack.long_jobs import jobs
 from tests.attack.materials import RESUME, Materials
 from tests.attack.place import TREASURE, Place
 from tests.attack.surroundings import hastened
@@ -74,26 +69,3 @@ def _writing(source: Path, folder: Path, m: Materials) -> tuple[str, ...]:
     if source == m.study:
         return ("study", str(m.recipe), "--out", str(folder))
     return ("show", str(folder), "--page")
-
-
-def together(m: Materials, scratch: Path) -> tuple[dict[str, list[str]], int]:
-    """Start every long job twice at once in one folder. One of the two is told so, or waits for nothing; together they
-    reach the result of one. Returns the failures and the number of jobs."""
-    assert m.run and m.corpus
-    failures: dict[str, list[str]] = {}
-    for job in jobs():
-        out, alone = scratch / "together" / job.name, scratch / "alone" / job.name
-        with hastened():
-            done = ended(fork(job.line(m, alone)))
-        both = [ended(pid) for pid in [fork(job.line(m, out)), fork(job.line(m, out))]]
-        codes = sorted(one.code for one in both)
-        wrong = next((one.failure for one in both if one.failure), "")
-        if (not wrong and (done.code, codes[0]) != (0, 0)) or codes[1] not in (0, 2):
-            wrong = f"exit codes {codes}"
-        if not wrong and job.result(out) != job.result(alone):
-            wrong = "another result"
-        if wrong:
-            said = json.dumps([one.err[-200:] for one in both])
-            failures.setdefault(f"two of {job.name}: {wrong}", []).append(said)
-        print(f"  two of {job.name}: {wrong or codes}", flush=True)
-    return failures, len(jobs())

@@ -18,9 +18,9 @@ from pivotal.searches.tools.refit import Refit
 
 
 @contextmanager
-def settled(root: Path, *, serving: bool = False) -> Iterator[Path]:
-    """A scratch folder as the current one, with no network and a cache of its own. Without `serving`, the live page is
-    made, listens and ends at once."""
+def settled(root: Path) -> Iterator[Path]:
+    """A scratch folder as the current one, with no network and a cache of its own. The live page is made, listens and
+    ends at once."""
     with tempfile.TemporaryDirectory(dir=root) as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIVOTAL_HOME", str(Path(scratch) / "home"))
         patch.setenv("HF_HUB_OFFLINE", "1")
@@ -28,7 +28,7 @@ def settled(root: Path, *, serving: bool = False) -> Iterator[Path]:
             patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         patch.setenv("COLUMNS", "200")
         patch.setattr("webbrowser.open", lambda *_: True)
-        if find_spec("uvicorn") and not serving:
+        if find_spec("uvicorn"):
             patch.setattr("uvicorn.Server.run", lambda *_, **__: None)
         before = Path.cwd()
         (Path(scratch) / "here").mkdir()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.attack import disk, foreign, kills, live, mutations, options, pages, pickles, strangers
+from tests.attack import disk, foreign, kills, mutations, options, pages, pickles, strangers
 from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
@@ -167,13 +167,6 @@ def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Pat
 def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: Path) -> None:
     failures, cases = strangers.links(materials, scratch, only=("stopped-learn",), one_in=23)
     assert failures == {} and cases == 3, "a link, a pipe and a folder"
-
-
-def test_hostile_requests_to_the_live_page_are_refused(materials: Materials) -> None:
-    pytest.importorskip("uvicorn")
-    with settled(materials.root, serving=True) as scratch:
-        failures, codes = live.attack(100, 0, materials, scratch)
-    assert failures == {} and {"200", "400", "403", "404", "405", "422"} <= set(codes)
 
 
 @pytest.mark.slow

@@ -209,11 +209,12 @@ ATTACKS: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("where", ["root", "bare", "zip", "keys"])
-def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str, where: str) -> None:
-    mark, path = tmp_path / "mark", tmp_path / "hostile.pt"
-    harm = ATTACKS[attack](mark)
+PLACES = ("root", "bare", "zip", "keys")
+"""Where in a checkpoint the attack is."""
+
+
+def hostile(path: Path, harm: bytes, where: str) -> Path:
+    """A checkpoint with a pickle that does harm, in one of the formats of PyTorch."""
     if where == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("archive/data.pkl", harm)
@@ -225,6 +226,14 @@ def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str,
         path.write_bytes(harm)
     else:
         legacy(path, harm, numbers())
+    return path
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("where", PLACES)
+def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str, where: str) -> None:
+    mark = tmp_path / "mark"
+    path = hostile(tmp_path / "hostile.pt", ATTACKS[attack](mark), where)
     with pytest.raises(
         PivotalError, match=r"asks for .* No code was run|must be a complete PyTorch checkpoint"
     ):
