@@ -212,7 +212,7 @@ def stored(steps: str, sites: str) -> StudyRow:
 
 
 def intervention_of(row: StudyRow, lm: TransformersLM, labels: tuple[str, str]) -> Intervention:
-    units = tuple(Unit(unit.site, unit.index, unit.number) for unit in row.found or ())
+    units = tuple(Unit(unit.site, unit.index) for unit in row.found or ())
     values = np.array(
         [[unit.values[label] for unit in row.found or ()] for label in labels], dtype=np.float32
     )

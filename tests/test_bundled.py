@@ -36,8 +36,8 @@ def some_intervention(model: LanguageModel, steps: Steps = "every") -> Intervent
     )
 
 
-def test_its_units_have_the_papers_numbers(model: LanguageModel) -> None:
-    assert [(s.name, s.first, s.width) for s in model.sites] == [("hidden.0", 1, 650), ("hidden.1", 651, 650)]
+def test_it_has_the_layers_of_the_papers_lstm(model: LanguageModel) -> None:
+    assert [(site.name, site.width) for site in model.sites] == [("hidden.0", 650), ("hidden.1", 650)]
 
 
 @pytest.mark.slow

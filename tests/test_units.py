@@ -9,18 +9,15 @@ from hypothesis import strategies as st
 from pivotal.errors import PivotalError
 from pivotal.units import Site, Unit, UnitSpace, pattern_of, select_sites, sites_in_bases
 
-LSTM = (Site("hidden.0", 650, first=1, bounds=(-1.0, 1.0)), Site("hidden.1", 650, first=651))
+LSTM = (Site("hidden.0", 650, bounds=(-1.0, 1.0)), Site("hidden.1", 650))
 GPT = tuple(Site(f"{kind}.{i}", 4) for i in range(12) for kind in ("attn", "mlp"))
 
 
-def test_units_have_the_papers_numbers() -> None:
+def test_a_unit_is_named_by_its_site_and_its_index_there() -> None:
     space = UnitSpace(LSTM)
-    assert [unit.number for unit in space] == list(range(1, 1301))
-    assert space.unit(649) == Unit("hidden.0", 649, 650)
-    assert space.unit(650) == Unit("hidden.1", 0, 651)
-    # Lakretz' number units keep their numbers when only the second layer is searched.
-    assert [UnitSpace(LSTM[1:]).unit(i).number for i in (125, 337)] == [776, 988]
-    assert str(space.unit(775)) == "hidden.1:125"
+    assert space.unit(649) == Unit("hidden.0", 649)
+    assert space.unit(650) == Unit("hidden.1", 0)
+    assert str(space.unit(775)) == str(UnitSpace(LSTM[1:]).unit(125)) == "hidden.1:125"
 
 
 @given(st.integers(0, 1299))
@@ -67,9 +64,9 @@ def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
 @pytest.mark.parametrize(
     ("unit", "message"),
     [
-        (Unit("mlp.0", 0, 1), r"outside the sites hidden.0, hidden.1.*model that it was found in"),
-        (Unit("hidden.0", 650, 651), "has 650 units; there is no hidden.0:650"),
-        (Unit("hidden.1", -1, 650), "there is no hidden.1:-1"),
+        (Unit("mlp.0", 0), r"outside the sites hidden.0, hidden.1.*model that it was found in"),
+        (Unit("hidden.0", 650), "has 650 units; there is no hidden.0:650"),
+        (Unit("hidden.1", -1), "there is no hidden.1:-1"),
     ],
 )
 def test_units_outside_the_space_are_refused(unit: Unit, message: str) -> None:

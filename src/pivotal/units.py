@@ -39,8 +39,6 @@ class Site:
     name: str
     width: int
     """The number of units."""
-    first: int = 1
-    """The paper's number of the first unit: layer 1 starts at 1, layer 2 of a 650-unit LSTM at 651."""
     bounds: tuple[float, float] | None = None
     """The range of values that the model itself can reach."""
     size: int = 1
@@ -70,14 +68,11 @@ class Site:
 
 
 class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A unit of a site: one coordinate, or several that are replaced together.
-
-    `index` counts from 0 within the site; `number` is the paper's number, which counts from 1 through the layers.
-    """
+    """A unit of a site: one coordinate, or several that are replaced together. Its name is `hidden.0:122`."""
 
     site: str
     index: Annotated[int, msgspec.Meta(ge=0)]
-    number: int
+    """From 0 within the site."""
     size: Annotated[int, msgspec.Meta(ge=1)] = 1
     """The number of coordinates."""
 
@@ -154,8 +149,7 @@ class UnitSpace:
         """The unit with a flat id."""
         for site, units, _ in self._placed():
             if units.start <= flat < units.stop:
-                index = flat - units.start
-                return Unit(site.name, index, site.first + index, site.size)
+                return Unit(site.name, flat - units.start, site.size)
         raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
 
     def flat(self, unit: Unit) -> int:

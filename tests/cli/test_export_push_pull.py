@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def saved(model: Path) -> Path:
     """An intervention without a run, in a tiny model in a folder."""
     lm = load_model(model, device="cpu")
-    units = (Unit("mlp.0", 3, 4), Unit("mlp.1", 2, 3))
+    units = (Unit("mlp.0", 3), Unit("mlp.1", 2))
     about = ("tiny", lm.fingerprint(), "number/agreement", "0")
     scores = {"flip_accuracy": 0.97, "interval": [0.95, 0.98], "kl": 0.25}
     found = Intervention(units, ("singular", "plural"), np.ones((2, 2)), "every", *about, scores=scores)
@@ -60,7 +60,7 @@ def test_units_in_a_basis_are_exported_from_their_folder_alone(
     pivotal: Any, model: Path, saved: Path, tmp_path: Path
 ) -> None:
     own = Intervention.load(saved)
-    site, unit = "resid.1@pca", Unit("resid.1@pca", 2, 3)
+    site, unit = "resid.1@pca", Unit("resid.1@pca", 2)
     width = next(s.coordinates for s in load_model(model, device="cpu").sites if s.name == "resid.1")
     bases = stored_bases({site: Basis.rotation("pca", torch.eye(width))}, (unit,))
     about = (own.model, own.model_fingerprint, own.phenomenon, "0")

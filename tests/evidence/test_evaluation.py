@@ -38,7 +38,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     assert scores.flip_accuracy.n == len(problem) == 300
     assert scores.units == 3 and scores.clean_accuracy == 1.0
     assert 0 < scores.kl < scores.kl_after_edit
-    assert [(one.unit, one.number) for one in scores.drop_one] == [(str(u), u.number) for u in found.units]
+    assert [one.unit for one in scores.drop_one] == [str(unit) for unit in found.units]
     for i, one in enumerate(scores.drop_one):
         flipped, kl = score_many([found.without(i)], problem)
         assert one.flip_accuracy == pytest.approx(flipped.mean()) and one.kl == pytest.approx(kl[0])

@@ -96,8 +96,8 @@ def effect(after: float, related: bool = False) -> Effect:
 def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01) -> Summary:
     run = RunScores(
         seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
-        target=(0.1, 0.9), by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
-        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), train_score=0.1, stages={},
+        target=(0.1, 0.9), by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(),
+        unit_labels=("a", "b", "c"), train_score=0.1, stages={},
         values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
     )  # fmt: skip
     return Summary(

@@ -46,7 +46,7 @@ class Tiny:
         self, units: Units = INPUTS, steps: Steps = "every", labels: tuple[str, str] = ("one", "two")
     ) -> Intervention:
         sizes = {site.name: site.size for site in self.lm.sites}
-        chosen = tuple(Unit(site, index, index + 1, sizes.get(site, 1)) for site, index in units)
+        chosen = tuple(Unit(site, index, sizes.get(site, 1)) for site, index in units)
         values = np.random.default_rng(0).normal(size=(2, sum(unit.size for unit in chosen)))
         bases = {site: basis(self.lm, site) for site, _ in units if "@" in site}
         active = np.ones((2, len(chosen)), dtype=bool)

@@ -219,7 +219,7 @@ def test_a_basis_of_another_model_is_refused(tiny: Make) -> None:
     model = tiny("gpt2")
     found = model.intervention((("resid.0@pca", 1),))
     (stored,) = found.bases.values()
-    moved = Intervention((Unit("mlp.0@pca", 1, 2),), *_rest(found), bases={"mlp.0@pca": stored})
+    moved = Intervention((Unit("mlp.0@pca", 1),), *_rest(found), bases={"mlp.0@pca": stored})
     with pytest.raises(PivotalError, match=r"as wide as its site, but mlp\.0@pca is made for 16"):
         Portable.of(model.lm, moved)
 
@@ -255,10 +255,10 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
     with pytest.raises(PivotalError, match=r"Only Transformers models can be exported.*`pivotal generate`"):
         Portable.of(planted, found)
     model = tiny("gpt2")
-    strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found))
+    strange = Intervention((Unit("mlp.9", 0),), *_rest(found))
     with pytest.raises(PivotalError, match=r"'mlp.9' matches none"):
         Portable.of(model.lm, strange)
-    half = Intervention((Unit("mlp.0", 0, 1),), *_rest(found), active=np.array([[True], [False]]))
+    half = Intervention((Unit("mlp.0", 0),), *_rest(found), active=np.array([[True], [False]]))
     assert Portable.of(model.lm, half, direction="one").directions == ("one",)
     with pytest.raises(PivotalError, match=r"sets none to flip to two.*--direction one"):
         Portable.of(model.lm, half)

@@ -29,7 +29,7 @@ FOLDER = os.environ.get("PIVOTAL_GOLDEN")
 SLOW = {"lstm-attribution", "planted-paper", "planted-single-kl"}
 PARTS = ("flip_accuracy", "units", "kl", "kl_after_edit", "clean_accuracy", "kl_bound_kept", "best", "median")
 COUNTS = ("forward_nodes", "backward_nodes", "pairs")
-RUN = ("seed", "unit_ids", "flip_accuracy", "kl", "values")
+RUN = ("seed", "unit_labels", "flip_accuracy", "kl", "values")
 
 
 def figures_of(summary: dict[str, Any]) -> dict[str, Any]:

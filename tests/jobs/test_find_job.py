@@ -62,10 +62,10 @@ def without_times(folder: Path) -> dict[str, Any]:
 
 def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     summary, planted = finding.summary, plant()
-    numbers = [unit.number for unit in planted.units]
+    names = [str(unit) for unit in planted.units]
     assert summary.flip_accuracy == 1.0
     assert summary.units == 3
-    assert [list(run.unit_numbers) for run in summary.runs] == [numbers] * 3
+    assert [list(run.unit_labels) for run in summary.runs] == [names] * 3
     assert [run.seed for run in summary.runs] == [0, 1, 2]
     assert summary.pairs.test == 81
     assert summary.clean_accuracy == 1.0
@@ -227,7 +227,7 @@ def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -
     assert summary.pairs.test == 12
     dropped = summary.pairs.dropped
     assert dropped > 0 and any(f"training words: {dropped:,}." in text for text in looking_on.said)
-    assert list(summary.runs[0].unit_numbers) == [unit.number for unit in plant().units]
+    assert list(summary.runs[0].unit_labels) == [str(unit) for unit in plant().units]
     assert summary.flip_accuracy == 1.0
 
 

@@ -29,7 +29,7 @@ SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_un
 
 def intervention(value: float = 0.5) -> Intervention:
     return Intervention(
-        units=(Unit("hidden.0", 4, 5), Unit("hidden.0", 7, 8)),
+        units=(Unit("hidden.0", 4), Unit("hidden.0", 7)),
         directions=("singular", "plural"),
         values=np.array([[value, -value], [-value, value]]),
         active=np.array([[True, False], [True, True]]),
@@ -193,7 +193,7 @@ def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path)
 
 
 def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
-    units = (Unit("hidden.0", 4, 5), Unit("head.1", 2, 7, 4))
+    units = (Unit("hidden.0", 4), Unit("head.1", 2, 4))
     heads = replace(intervention(), units=units, values=np.arange(10.0).reshape(2, 5))
     folder = RunFolder.create(tmp_path, SETTINGS)
     found = Discovery((intervention(), heads), (math.inf, 0.5), ({"hard": {"accuracy": 1.0}}, {}))

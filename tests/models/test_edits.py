@@ -19,7 +19,7 @@ from pivotal.models.tree import Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
 
-SPACE = UnitSpace((Site("a", 3), Site("b", 2, first=4)))
+SPACE = UnitSpace((Site("a", 3), Site("b", 2)))
 
 
 def drawn(runs: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,7 +112,7 @@ def test_an_edit_that_reaches_no_site_is_an_error() -> None:
 
 
 def test_dense_puts_an_intervention_in_its_place() -> None:
-    units = (Unit("b", 1, 5), Unit("a", 0, 1))  # not in the order of the space
+    units = (Unit("b", 1), Unit("a", 0))  # not in the order of the space
     values, active = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[True, True], [False, True]])
     intervention = Intervention(units, ("x", "y"), values, "every", "m", "f", "p", "d", active=active)
     mask, values = dense(intervention, SPACE)

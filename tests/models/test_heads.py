@@ -66,7 +66,7 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
     problem = Problem(lm, FEW, sites="head,mlp")
     space = problem.space
     mask = torch.zeros(1, 2, len(space))
-    units = [space.flat(Unit("head.1", 2, 7, 4)), space.flat(Unit("mlp.2", 5, 54))]
+    units = [space.flat(Unit("head.1", 2, 4)), space.flat(Unit("mlp.2", 5))]
     mask[..., units] = 1.0
     fitted = Refit(updates=20).fit(problem, mask)
     assert (fitted.values != 0).sum() == 2 * 5

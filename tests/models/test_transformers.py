@@ -46,8 +46,8 @@ def test_prefixes_are_computed_once_and_heads_offered_where_that_is_right(family
     trunk = shared_lm(family)._trunk
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
     sites = [site for site in shared_lm(family).sites if site.size > 1]
-    heads = [] if family in ("mamba", "mamba2", "rwkv") else [(f"head.{i}", 4, 1 + 4 * i) for i in range(3)]
-    assert [(site.name, site.width, site.first) for site in sites] == heads
+    heads = [] if family in ("mamba", "mamba2", "rwkv") else [(f"head.{i}", 4) for i in range(3)]
+    assert [(site.name, site.width) for site in sites] == heads
 
 
 @pytest.mark.parametrize("family", ["gpt2", "granite", "gemma2"])
@@ -67,8 +67,6 @@ def test_sites() -> None:
     widths = {site.name: site.width for site in tiny_lm("llama").sites}
     assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
     assert (widths["attn.2"], widths["head.2"], widths["mlp.2"], widths["resid.2"]) == (16, 4, 24, 16)
-    firsts = [site.first for site in tiny_lm("llama").sites if site.kind == "mlp"]
-    assert firsts == [1, 25, 49]
     assert {site.kind for site in tiny_lm("mixtral").sites} == {"attn", "head", "resid"}
     assert {site.kind for site in tiny_lm("mamba").sites} == {"mixer", "resid"}
     assert {site.name: site.width for site in tiny_lm("rwkv").sites}["mlp.0"] == 24

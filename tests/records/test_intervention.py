@@ -17,7 +17,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
 GOOD = Intervention(
-    units=(Unit("hidden.0", 4, 5), Unit("hidden.1", 125, 776)),
+    units=(Unit("hidden.0", 4), Unit("hidden.1", 125)),
     directions=("singular", "plural"),
     values=np.array([[0.25, -1.0], [1 / 3, 0.5]]),
     active=np.array([[True, True], [False, True]]),
@@ -117,7 +117,7 @@ def truncate(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
 
 
-UNIT = {"site": "hidden.0", "index": 4, "number": 5}
+UNIT = {"site": "hidden.0", "index": 4}
 
 
 def of_eight_gigabytes(folder: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_damaged_folder_is_refused_with_the_reason(saved: Path, damage: Any, m
 
 
 def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path: Path) -> None:
-    head = replace(GOOD, units=(GOOD.units[0], Unit("head.1", 2, 7, 3)), values=np.ones((2, 4)))
+    head = replace(GOOD, units=(GOOD.units[0], Unit("head.1", 2, 3)), values=np.ones((2, 4)))
     rows = json.loads((head.save(tmp_path) / "card.json").read_text(encoding="utf-8"))["units"]
     assert [row.get("size") for row in rows] == [None, 3]
     assert Intervention.load(tmp_path) == head

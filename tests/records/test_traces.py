@@ -17,7 +17,6 @@ FRAME = Frame(
     steps="single",
     labels=("singular", "plural"),
     units=("hidden.0:3", "hidden.1:5"),
-    numbers=(4, 70),
     values=((0.5, None), (-0.25, 1.0)),
     layers=("hidden.0", "hidden.1"),
 )

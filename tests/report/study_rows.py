@@ -28,4 +28,4 @@ def runs(cell: Mapping[str, str], accuracy: Sequence[float], **changes: Any) -> 
 
 def unit(number: int, to_singular: float, to_plural: float, by_ablation: bool | None = None) -> FoundUnit:
     values: dict[str, float | None] = {"singular": to_singular, "plural": to_plural}
-    return FoundUnit("hidden.0", number - 1, number, values, by_ablation)
+    return FoundUnit("hidden.0", number - 1, values, by_ablation)

@@ -26,7 +26,7 @@ POINTS = {
 
 def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
     summary = folder.summary()
-    many = tuple(DropOne(f"hidden.0:{i}", i + 1, 1 - i / 500, 0.1) for i in range(400))
+    many = tuple(DropOne(f"hidden.0:{i}", 1 - i / 500, 0.1) for i in range(400))
     figure = drop_one(replace(summary, runs=tuple(replace(run, drop_one=many) for run in summary.runs)))
     assert figure is not None and len(figure.data.rows) == 400
     assert "The chart shows the 20 of 400 units that matter most." in figure.alternative

@@ -76,7 +76,7 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
     assert tables.sentence(summary) in text
     assert tables.control_sentence(summary) in text
     for run in summary.runs:
-        assert ", ".join(map(str, run.unit_numbers)) in text
+        assert ", ".join(run.unit_labels) in text
     assert "pivotal find planted &#39;a &lt;b&gt;&#39;" in text, "the command, as typed and escaped"
     assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
 
@@ -148,8 +148,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     shutil.rmtree(copy / "figures")
     summary = json.loads((copy / "summary.json").read_text())
     run = summary["runs"][summary["best"]]
-    run |= {name: run[name][:1] for name in ("unit_ids", "unit_labels", "unit_numbers")}
-    run |= {"units": 1, "drop_one": []}
+    run |= {"units": 1, "drop_one": [], "unit_labels": run["unit_labels"][:1]}
     run["values"] = {d: [None if d == "plural" else v[0]] for d, v in run["values"].items()}
     label = run["unit_labels"][0]
     rejected = {"total": 3, "reasons": {"outside the vocabulary: <x>": 3}}
@@ -206,10 +205,10 @@ def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder: RunFolder) -
 def test_columns_say_what_is_there_and_no_more(folder: RunFolder) -> None:
     summary = folder.summary()
     assert evidence.chosen_table(summary).columns == (
-        *("unit", "site", "→ singular", "→ plural", "natural range", "without it", "found by runs"),
+        *("unit", "→ singular", "→ plural", "natural range", "without it", "found by runs"),
     )
     one_run = replace(
         summary, runs=summary.runs[summary.best :][:1], best=0, median=0, evidence=None, verdict=None
     )
     columns = evidence.chosen_table(one_run).columns
-    assert columns == ("unit", "site", "→ singular", "→ plural", "without it")
+    assert columns == ("unit", "→ singular", "→ plural", "without it")

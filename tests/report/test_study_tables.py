@@ -150,14 +150,14 @@ def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
     assert natural.title == "number every, natural: 0 runs"
     assert natural.rows == () and natural.note == "No run is done yet."
     assert ours.title == "number every, unbounded: 3 runs"
-    assert ours.columns == ("unit", "site", "→ singular", "→ plural", "prevalence", "found by ablation")
+    assert ours.columns == ("unit", "→ singular", "→ plural", "prevalence", "found by ablation")
     assert ours.rows == (
-        ("123", "hidden.0:122", "+0.60 ± 0.10", "−1.00 ± 0.00", "100%", "yes"),
-        ("700", "hidden.0:699", "+0.10", "+0.20", "33%", "no"),
+        ("hidden.0:122", "+0.60 ± 0.10", "−1.00 ± 0.00", "100%", "yes"),
+        ("hidden.0:699", "+0.10", "+0.20", "33%", "no"),
     )
     assert "Table 2" in theirs.title and "25 runs" in theirs.title
     assert theirs.columns == ours.columns
-    assert theirs.rows[4] == ("776", "", "−1.00 ± 0.00", "+0.52 ± 0.03", "100%", "yes")
+    assert theirs.rows[4] == ("hidden.1:125", "−1.00 ± 0.00", "+0.52 ± 0.03", "100%", "yes")
 
 
 def test_a_name_with_a_new_line_stays_within_its_comment() -> None:

@@ -40,7 +40,6 @@ def long_trace() -> Trace:
     frame = replace(
         FRAME,
         units=tuple(f"mlp.3:{i}" for i in range(units)),
-        numbers=tuple(range(1, units + 1)),
         values=((1.0,) * units, (-1.0,) * units),
         layers=tuple(f"resid.{i}" for i in range(60)),
     )

@@ -136,6 +136,6 @@ def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ..
         return ()
     flipped, kl = score_many([intervention.without(i) for i in range(len(intervention))], problem)
     return tuple(
-        DropOne(str(unit), unit.number, float(f.mean()), float(k))
+        DropOne(str(unit), float(f.mean()), float(k))
         for unit, f, k in zip(intervention.units, flipped, kl, strict=True)
     )

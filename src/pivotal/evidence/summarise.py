@@ -69,9 +69,7 @@ def summarise(
         RunScores(
             seed=seed + r,
             **scores_row(scores[r]),
-            unit_ids=tuple(test.space.flat(unit) for unit in intervention.units),
             unit_labels=tuple(str(unit) for unit in intervention.units),
-            unit_numbers=tuple(unit.number for unit in intervention.units),
             values=intervention.shown_values,
             train_score=float(found.train_score[r]),
             stages=found.stages[r],
@@ -133,9 +131,8 @@ def scores_row(scores: Evaluation) -> dict[str, Any]:
 def _prevalence(found: Discovery) -> dict[str, Prevalence]:
     """The number of runs that found each unit, the most frequent unit first."""
     units = Counter(unit for intervention in found.interventions for unit in intervention.units)
-    ordered = sorted(units.items(), key=lambda item: (-item[1], item[0].number, str(item[0])))
     total = len(found.interventions)
-    return {str(u): Prevalence(number=u.number, runs=n, share=n / total) for u, n in ordered}
+    return {str(unit): Prevalence(runs=n, share=n / total) for unit, n in units.most_common()}
 
 
 def _example(examination: Examination) -> Example:

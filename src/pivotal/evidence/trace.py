@@ -268,7 +268,6 @@ def _frame(model: LanguageModel, intervention: Intervention) -> Frame:
         steps=intervention.steps,
         labels=intervention.directions,
         units=tuple(map(str, intervention.units)),
-        numbers=tuple(unit.number for unit in intervention.units),
         values=(first, second),
         layers=tuple(site.name for site in model.layers),
     )

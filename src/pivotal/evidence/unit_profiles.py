@@ -75,7 +75,6 @@ def profile_units(
         profiles.append(
             UnitProfile(
                 unit=str(unit),
-                number=unit.number,
                 values={
                     label: None if (v := row[i]) is None else _rounded(v) for label, row in shown.items()
                 },

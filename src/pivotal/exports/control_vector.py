@@ -112,7 +112,7 @@ def _check(portable: Portable, edit: SiteEdit) -> None:
             f"{edit.layer}. Export it to peft or snippet."
         )
     probe = next((tap.site for tap in portable.model.taps if tap.site.kind == "mlp"), None)
-    straight = probe is not None and portable.model.writes((Unit(probe.name, 0, 1),)) is not None
+    straight = probe is not None and portable.model.writes((Unit(probe.name, 0),)) is not None
     if edit.tap.side == "input" and not straight:
         raise PivotalError(
             f"A control vector needs the direction in which a unit writes, but {portable.model.name} normalises or "

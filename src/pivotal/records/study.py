@@ -38,8 +38,6 @@ class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
 
     site: str
     index: int
-    number: int
-    """Its number in the paper's counting, from 1 over all layers."""
     values: dict[str, Number | None]
     """By direction, the label that is flipped to; null if the unit is not set in that direction."""
     by_ablation: bool | None = None

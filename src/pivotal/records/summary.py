@@ -37,8 +37,6 @@ class DropOne(Record, frozen=True):
 
     unit: str
     """Site and index, such as `hidden.0:122`."""
-    number: int
-    """In the paper's counting, from 1 over all layers."""
     flip_accuracy: Number
     kl: Number
 
@@ -135,8 +133,6 @@ class Kept(Record, frozen=True, kw_only=True):
 class Prevalence(Record, frozen=True, kw_only=True):
     """How often a unit was found."""
 
-    number: int
-    """The unit's number in the paper's counting, from 1 over all layers."""
     runs: int
     share: Number
 
@@ -185,12 +181,8 @@ class RunScores(Record, frozen=True, kw_only=True):
     """By construction."""
     drop_one: tuple[DropOne, ...]
     """Empty for a single unit."""
-    unit_ids: tuple[int, ...]
-    """Flat ids among the units searched, from 0."""
     unit_labels: tuple[str, ...]
     """Site and index, such as `hidden.0:122`."""
-    unit_numbers: tuple[int, ...]
-    """In the paper's counting, from 1 over all layers."""
     values: dict[str, tuple[Number | None, ...]]
     """By direction, the value of each unit, or the root mean square for an attention head; null if it is not set."""
     train_score: Number
@@ -260,9 +252,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
                     f"Run {getattr(self, name)} is the {name} run, but there are {len(self.runs)} runs"
                 )
         for number, run in enumerate(self.runs):
-            lengths = {
-                len(part) for part in (run.unit_ids, run.unit_labels, run.unit_numbers, *run.values.values())
-            }
+            lengths = {len(part) for part in (run.unit_labels, *run.values.values())}
             if len(lengths) > 1 or set(run.values) != set(self.labels):
                 raise ValueError(
                     f"Run {number} must have one number per unit and direction, but it has others"

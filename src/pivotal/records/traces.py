@@ -34,8 +34,6 @@ class Frame(Record, frozen=True, kw_only=True):
     labels: tuple[str, str]
     units: tuple[str, ...]
     """`hidden.0:122`, in the order of the intervention."""
-    numbers: tuple[int, ...]
-    """The numbers of the units in the paper's counting."""
     values: tuple[tuple[float | None, ...], tuple[float | None, ...]]
     """For each label, the values of the units when flipping to it; null where a unit is not set."""
     layers: tuple[str, ...]
@@ -43,9 +41,9 @@ class Frame(Record, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise ValueError, which the reader of a file turns into a message, unless there is one number per unit."""
-        for name, numbers in (("numbers", self.numbers), *(("values", row) for row in self.values)):
-            if len(numbers) != len(self.units):
-                raise ValueError(f"Frame with {len(self.units)} units, but {len(numbers)} {name}")
+        for row in self.values:
+            if len(row) != len(self.units):
+                raise ValueError(f"Frame with {len(self.units)} units, but {len(row)} values")
 
 
 class Both(Record, frozen=True):

@@ -56,8 +56,6 @@ class UnitProfile(Record, frozen=True, kw_only=True):
 
     unit: str
     """Site and index, such as `hidden.0:122`."""
-    number: int
-    """In the paper's counting, from 1 over all layers."""
     values: dict[str, Number | None]
     """By direction, the value that it is set to; null if it is not set."""
     mean: Number

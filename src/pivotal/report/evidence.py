@@ -110,14 +110,14 @@ def chosen_table(summary: Summary, title: str = "Units") -> Table:
         for found in (natural.ranges if natural else ())
     }
     rows = []
-    for i, (unit, label) in enumerate(zip(run.unit_numbers, run.unit_labels, strict=True)):
-        cells = [str(unit), label, *(activation(run.values[direction][i]) for direction in summary.labels)]
+    for i, label in enumerate(run.unit_labels):
+        cells = [label, *(activation(run.values[direction][i]) for direction in summary.labels)]
         cells += [ranges.get(label, "–")] * bool(ranges)
         cells.append("the only unit" if len(run.unit_labels) == 1 else points(drop_of(run, label)))
         cells += [
             f"{sum(label in other.unit_labels for other in summary.runs)} of {len(summary.runs)}"
         ] * several
         rows.append(tuple(cells))
-    columns = ["unit", "site", *(f"→ {label}" for label in summary.labels)]
+    columns = ["unit", *(f"→ {label}" for label in summary.labels)]
     columns += ["natural range"] * bool(ranges) + ["without it"] + ["found by runs"] * several
-    return Table(title, tuple(columns), tuple(rows), frozenset({0, *range(2, len(columns))}))
+    return table(title, columns, rows)

@@ -96,7 +96,7 @@ def drop_one(summary: Summary) -> Figure | None:
     best = summary.best_run
     if not best.drop_one:
         return None
-    lost = {f"{drop.number} ({drop.unit})": best.flip_accuracy - drop.flip_accuracy for drop in best.drop_one}
+    lost = {drop.unit: best.flip_accuracy - drop.flip_accuracy for drop in best.drop_one}
     data = drop_one_table(best.drop_one, best.flip_accuracy)
     rows = [
         {"name": name, "value": 100 * loss, "text": points(-loss), "colour": CHOSEN}
@@ -162,8 +162,9 @@ def values(summary: Summary) -> Figure:
 
 
 def _values_of(run: RunScores) -> UnitValues:
-    names = [f"{number} ({label})" for number, label in zip(run.unit_numbers, run.unit_labels, strict=True)]
-    return {name: {label: row[i] for label, row in run.values.items()} for i, name in enumerate(names)}
+    return {
+        unit: {label: row[i] for label, row in run.values.items()} for i, unit in enumerate(run.unit_labels)
+    }
 
 
 def values_chart(

@@ -38,15 +38,16 @@ _PAIRS = 5
 def plot_interventions(interventions: Sequence[Intervention]) -> Any:
     """The values of the units of all runs, most frequent units first."""
     count = Counter(unit for found in interventions for unit in found.units)
-    units = sorted(count, key=lambda unit: (-count[unit], unit.number, str(unit)))
     runs = [
         {
-            f"{unit.number} ({unit})": {label: row[i] for label, row in found.shown_values.items()}
+            str(unit): {label: row[i] for label, row in found.shown_values.items()}
             for i, unit in enumerate(found.units)
         }
         for found in interventions
     ]
-    return _chart(values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units]))
+    return _chart(
+        values_chart(runs, interventions[0].directions, [str(unit) for unit, _ in count.most_common()])
+    )
 
 
 def plot_shares(scores: ByKind) -> Any:
@@ -169,14 +170,12 @@ def _units_table(intervention: Intervention, title: str = "") -> Table:
     values = intervention.shown_values
     rows = [
         (
-            str(unit.number),
             str(unit),
             *(tables.activation(values[label][i]) for label in intervention.directions),
         )
         for i, unit in enumerate(intervention.units)
     ]
-    columns = ("unit", "site", *(f"→ {label}" for label in intervention.directions))
-    return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns))}))
+    return tables.table(title, ("unit", *(f"→ {label}" for label in intervention.directions)), rows)
 
 
 def _marked(prefix: str, cue: int | None) -> str:

@@ -141,11 +141,9 @@ def study_csv(rows: Sequence[StudyRow]) -> str:
         (
             *(row.cell.get(axis, "") for axis in axes),
             *(getattr(row, name) for name in _COLUMNS),
-            " ".join(str(unit.number) for unit in row.found),
+            " ".join(str(unit) for unit in row.found),
             len(row.batch),
         )
         for row in rows
     ]
-    return export.csv_text(
-        [(*(f"cell: {axis}" for axis in axes), *_COLUMNS, "unit_numbers", "batch"), *lines]
-    )
+    return export.csv_text([(*(f"cell: {axis}" for axis in axes), *_COLUMNS, "unit_names", "batch"), *lines])

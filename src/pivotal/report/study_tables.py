@@ -311,22 +311,21 @@ def _comparable(line: CellRows) -> bool:
 
 
 def _units_table(cell: CellRows, least: float) -> Table:
-    units: dict[tuple[int, str], list[FoundUnit]] = defaultdict(list)
+    units: dict[tuple[str, int], list[FoundUnit]] = defaultdict(list)
     for row in cell.done:
         for unit in row.found:
-            units[unit.number, f"{unit.site}:{unit.index}"].append(unit)
+            units[unit.site, unit.index].append(unit)
     labels = list(dict.fromkeys(label for row in cell.done for unit in row.found for label in unit.values))
     runs = len(cell.done)
-    often = {key: having for key, having in sorted(units.items()) if len(having) >= least * runs}
+    often = [having for _, having in sorted(units.items()) if len(having) >= least * runs]
     rows = [
         (
-            str(number),
-            site,
+            str(having[0]),
             *(mean_and_spread([unit.values[label] for unit in having]) for label in labels),
             f"{len(having) / runs:.0%}",
             _yes_or_no(having[0].by_ablation),
         )
-        for (number, site), having in often.items()
+        for having in often
     ]
     rare = len(units) - len(often)
     notes = (
@@ -341,8 +340,7 @@ def _paper_units(name: str, printed: Printed) -> Table:
     labels = printed["labels"]
     rows = [
         (
-            str(unit["number"]),
-            "",
+            unit["unit"],
             *(f"{signed(unit['values'][label][0])} ± {unit['values'][label][1]:.2f}" for label in labels),
             f"{unit['prevalence']:.0%}",
             _yes_or_no(unit.get("found_by_ablation")),
@@ -354,8 +352,8 @@ def _paper_units(name: str, printed: Printed) -> Table:
 
 
 def _units(title: str, labels: Sequence[str], rows: Sequence[tuple[str, ...]], note: str) -> Table:
-    columns = ("unit", "site", *(f"→ {label}" for label in labels), "prevalence", "found by ablation")
-    return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns) - 1)}), note)
+    columns = ("unit", *(f"→ {label}" for label in labels), "prevalence", "found by ablation")
+    return Table(title, columns, tuple(rows), frozenset(range(1, len(columns) - 1)), note)
 
 
 def _yes_or_no(found: bool | None) -> str:

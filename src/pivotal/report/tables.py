@@ -289,13 +289,12 @@ def units_table(summary: Summary, most: int | None = None) -> Table:
         drops = [drop for run, _ in having if (drop := drop_of(run, label)) is not None]
         shown = points(statistics.mean(drops)) if drops else "the only unit"
         chosen = ["●" if label in summary.best_run.unit_labels else ""] * (len(runs) > 1)
-        rows.append((str(found.number), label, *chosen, *values, f"{found.runs} of {len(runs)}", shown))
+        rows.append((label, *chosen, *values, f"{found.runs} of {len(runs)}", shown))
     left = len(summary.prevalence) - len(rows)
     note = f"And {left} more, in summary.json." if left else ""
     marked = ["chosen"] * (len(runs) > 1)
-    columns = ("unit", "site", *marked, *(f"→ {label}" for label in labels), "runs", "without it")
-    numeric = frozenset({0, *range(2 + len(marked), len(columns))})
-    return Table("Units", columns, tuple(rows), numeric, note)
+    columns = ("unit", *marked, *(f"→ {label}" for label in labels), "runs", "without it")
+    return table("Units", columns, rows, text=1 + len(marked), note=note)
 
 
 def mean_and_spread(values: Sequence[float | None]) -> str:
@@ -324,9 +323,9 @@ def runs_table(summary: Summary) -> Table:
             number(run.kl),
             number(run.kl_after_edit),
         )
-        rows.append((which, ", ".join(map(str, run.unit_numbers)), str(run.seed), str(run.units), *scores))
+        rows.append((which, ", ".join(run.unit_labels), str(run.seed), str(run.units), *scores))
     scored = ("flipped", "95% interval", "fidelity", "KL", "KL after edit")
-    columns = ("run", "unit numbers", "seed", "units", *scored)
+    columns = ("run", "units", "seed", "number", *scored)
     note = "The chosen run is the run with the best score on training pairs (loss and KL)." * (len(rows) > 1)
     return table("Runs", columns, rows, text=2, note=note)
 
@@ -353,7 +352,6 @@ def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
     """The scores without each unit. `flip_accuracy` is the score with all units."""
     rows = [
         (
-            str(d.number),
             d.unit,
             percent(d.flip_accuracy),
             points(d.flip_accuracy - flip_accuracy),
@@ -361,4 +359,4 @@ def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
         )
         for d in drop_one
     ]
-    return table("Without each unit", ("unit", "site", "flipped", "points", "KL"), rows, text=2)
+    return table("Without each unit", ("unit", "flipped", "points", "KL"), rows)

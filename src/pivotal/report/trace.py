@@ -124,7 +124,7 @@ def blocks(trace: Trace, units: int = _UNITS, layers: int = _LAYERS) -> list[Blo
     """The whole trace, with at most so many units and layers."""
     wanted = asked(trace)[trace.target]
     chosen = most_moved(trace, units)
-    names = [unit_names(trace)[unit] for unit in chosen]
+    names = [trace.frame.units[unit] for unit in chosen]
     before, after = ([unit_cells(trace, unit)[side] for unit in chosen] for side in range(2))
     probabilities = [
         [[trace.probability(word, step)[side] for step in range(len(trace.tokens))] for word in range(2)]
@@ -184,12 +184,6 @@ def steps_of(trace: Trace) -> list[tuple[str, str]]:
         (token.strip() or "␣", "cue" if step == trace.cue else "set" if trace.edited[step] else "")
         for step, token in enumerate(trace.tokens)
     ]
-
-
-def unit_names(trace: Trace) -> list[str]:
-    """Number and site of each unit. The number alone would be ambiguous in transformers."""
-    frame = trace.frame
-    return [f"{n} ({unit})" for n, unit in zip(frame.numbers, frame.units, strict=True)]
 
 
 def most_moved(trace: Trace, most: int) -> list[int]:

@@ -37,7 +37,6 @@ class UnitAnswer(Record, frozen=True):
     """What a slider needs to know about a unit."""
 
     unit: str
-    number: int
     size: int
     """The number of coordinates. With more than one, the slider is a factor of the values of all of them."""
     natural: tuple[float, float] | None
@@ -81,20 +80,18 @@ class LiveIntervention:
             raise PivotalError(
                 f"{site} has the units 0 to {there.width - 1}, but no {index or 'empty index'}."
             )
-        return Unit(site, int(index), there.first + int(index), there.size)
+        return Unit(site, int(index), there.size)
 
     def about(self, unit: Unit) -> UnitAnswer:
         """What a slider needs to know about a unit."""
         if unit.size > 1:
-            return UnitAnswer(
-                str(unit), unit.number, unit.size, None, _FACTORS, self._where_set(unit, (1.0, 1.0))
-            )
+            return UnitAnswer(str(unit), unit.size, None, _FACTORS, self._where_set(unit, (1.0, 1.0)))
         site = self._site(unit.site)
         low, high = (float(end[unit.index]) for end in self.usual(site)[:2])
         values = self._usual_values(unit)[:, 0].tolist()
         reach = max(high - low, 1e-6)
         limits = site.bounds or (min(low, *values) - reach, max(high, *values) + reach)
-        return UnitAnswer(str(unit), unit.number, 1, (low, high), limits, self._where_set(unit, values))
+        return UnitAnswer(str(unit), 1, (low, high), limits, self._where_set(unit, values))
 
     def edited(self, units: Sequence[UnitValues]) -> Intervention:
         """The intervention with these units and values. A trace follows units that are not set, too."""

@@ -42,9 +42,7 @@ def test_a_row_says_all_about_a_run(finished: Path) -> None:
     assert (row.model_fingerprint, row.device) == (plant().model.fingerprint(), "cpu")
     assert row.machine.endswith("1 used") and row.versions["torch"]
     intervention = RunFolder.open(finished / row.folder).intervention(0)
-    assert [(u.site, u.index, u.number) for u in row.found] == [
-        (u.site, u.index, u.number) for u in intervention.units
-    ]
+    assert [str(unit) for unit in row.found] == [str(unit) for unit in intervention.units]
     assert row.found[0].values["plural"] == pytest.approx(float(intervention.values[1, 0]))
 
 

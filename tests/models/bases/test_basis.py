@@ -138,7 +138,7 @@ def test_a_coordinate_writes_its_row_of_the_decoder() -> None:
     model = plant(hidden=24).model
     basis = autoencoder(24, "relu")
     there = model.in_bases({"hidden.0@sae": basis})
-    written = writes_of(there, [Unit("hidden.0@sae", 3, 4), Unit("hidden.0", 5, 6)])
+    written = writes_of(there, [Unit("hidden.0@sae", 3), Unit("hidden.0", 5)])
     assert written is not None
     assert torch.allclose(written[0], basis.decoder[3])
     assert torch.equal(written[1], torch.eye(24)[5])

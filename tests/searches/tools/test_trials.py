@@ -102,7 +102,7 @@ def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None
 
 
 def test_units_are_placed_with_all_their_coordinates() -> None:
-    space = UnitSpace((Site("a", 2, first=1), Site("b", 2, first=3, size=3)))
+    space = UnitSpace((Site("a", 2), Site("b", 2, size=3)))
     grid = torch.arange(2 * 2 * 8, dtype=torch.float32).view(2, 2, 8)
     point = torch.tensor([[[0, 1], [1, 0]]])  # unit 1 low and unit 3 high in direction 0, the other way in 1
     mask, values = placed(space, torch.tensor([[1, 3]]), grid, point)

@@ -259,7 +259,7 @@
     remove.addEventListener("click", () => { units = units.filter((one) => one !== unit); draw(); update(); byId("add").focus(); });
     const slide = element("div", { class: "slide" }, slider);
     if (about.natural) slide.append(natural(about));
-    box.append(element("label", { title: `Number ${about.number}, counted from 1 over all layers` }, on, name), slide, typed, remove);
+    box.append(element("label", {}, on, name), slide, typed, remove);
     return box;
   }
 

@@ -246,9 +246,8 @@ def _found(run: RunScores, ablated: Mapping[str, Ablated]) -> list[FoundUnit]:
         FoundUnit(
             site=label.rpartition(":")[0],
             index=int(label.rpartition(":")[2]),
-            number=number,
             values={direction: values[i] for direction, values in run.values.items()},
             by_ablation=ablated[label].found if label in ablated else None,
         )
-        for i, (label, number) in enumerate(zip(run.unit_labels, run.unit_numbers, strict=True))
+        for i, label in enumerate(run.unit_labels)
     ]

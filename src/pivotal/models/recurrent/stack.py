@@ -82,10 +82,7 @@ class RecurrentStack:
     @property
     def sites(self) -> tuple[Site, ...]:
         """One site for each layer."""
-        return tuple(
-            Site(f"hidden.{i}", self.hidden, first=1 + i * self.hidden, bounds=(-1.0, 1.0))
-            for i in range(len(self.layers))
-        )
+        return tuple(Site(f"hidden.{i}", self.hidden, bounds=(-1.0, 1.0)) for i in range(len(self.layers)))
 
     def zero_state(self, rows: int) -> list[LayerState]:
         """States of zeros, for each layer."""

@@ -7,7 +7,6 @@ every position, and whose output is as wide as the block's. The same run shows h
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,15 +73,12 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
         logits = model(input_ids=tokens, use_cache=False).logits
     check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
     taps: list[tuple[int, Tap]] = []
-    units: Counter[str] = Counter()  # the units of a kind are numbered consecutively through the blocks
 
     def add(
         order: int, tapped: nn.Module, side: str, name: str, width: int, size: int = 1, within: str = ""
     ) -> None:
-        kind, _, level = name.partition(".")
-        site = Site(name, width, first=units[kind] + 1, size=size, within=within)
-        units[kind] += width
-        taps.append((order, Tap(site, tapped, side, int(level))))
+        site = Site(name, width, size=size, within=within)
+        taps.append((order, Tap(site, tapped, side, int(name.partition(".")[2]))))
 
     for level, block in enumerate(blocks):
         for kind, owner, module, call in _projections(block, log):
