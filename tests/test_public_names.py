@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,3 +50,14 @@ def test_names_are_imported_when_they_are_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'Gredy'"):
         pv.Gredy  # noqa: B018
+
+
+def test_threads_do_not_spin_for_long() -> None:
+    """torch reads the setting when it is loaded, so `import pivotal` must have made it."""
+    code = "import os, pivotal; print(os.environ['GOMP_SPINCOUNT'])"
+    for given, expected in ({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"):
+        environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected

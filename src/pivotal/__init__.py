@@ -10,7 +10,12 @@ scores = pv.evaluate(found.best, problem.on(test))
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+# Set before torch is loaded. Waiting threads that spin for long take the cores from other processes and from each
+# other: on a busy 2-core machine a search was several times slower. Spinning for some microseconds is enough.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 __version__ = "0.1.0"
 

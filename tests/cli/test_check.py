@@ -55,6 +55,29 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     )
     assert "Warning: The model prefers “good” in 100.0% of the pairs, whatever is right." in done.out
     assert "no cue" in done.out
+    assert (
+        done.code == 2 and "refuses this question: A search needs at least 2 different prefixes" in done.out
+    )
+    enough = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "6")
+    assert enough.code == 0 and "refuses" not in enough.out
+
+
+def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal: Run, files: Path, tmp_path: Path) -> None:
+    find = (
+        "find",
+        "planted",
+        f"blimp:{files / 'one.jsonl'}",
+        "--test",
+        "4",
+        "--updates",
+        "5",
+        "--controls",
+        "0",
+    )
+    refused = pivotal(*find, "--out", tmp_path / "run")
+    assert refused.code == 2 and "and the 3 held-out pairs have 1. Add pairs" in refused.err
+    assert not (tmp_path / "run").exists()
+    assert pivotal(*find, "--out", tmp_path / "run", "--force", "--evidence", "none").code == 0
 
 
 def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import json
 import subprocess
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.exports.peer import __file__ as peer
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports import TARGETS, Portable, export
+from pivotal.exports import TARGETS, Portable, export, write_files
 from pivotal.models import load_model
 from pivotal.records.intervention import ExportRecord, Intervention
 from pivotal.records.serial import read
@@ -183,6 +184,9 @@ def test_a_folder_says_what_it_holds(tiny: Make, target: str, tmp_path: Path) ->
     assert record.approximate == () and "Exact: the logits are those of pivotal" in text
     assert model.lm.fingerprint() in text and "| head.2:1 |" in text and "not set" in text
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
+    assert "your model object" not in text
+    write_files(replace(Portable.of(model.lm, found), in_memory=True), TARGETS.get(target)(), tmp_path)
+    assert "Use your model object and its tokenizer instead." in (tmp_path / "README.md").read_text()
 
 
 def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> None:

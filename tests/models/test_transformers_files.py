@@ -123,7 +123,9 @@ def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Pat
     assert digest(file) != before
 
 
-def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(tmp_path: Path) -> None:
+def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     gguf = tmp_path / "model.gguf"
     gguf.write_text("weights")
     calls = 0
@@ -135,6 +137,8 @@ def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(tmp_path:
 
     folder = converted(gguf, convert)
     assert converted(gguf, convert) == folder and calls == 1
+    said = capsys.readouterr().err
+    assert said.count("Converting model.gguf") == said.count("Converted model.gguf in") == 1
     for file in folder.iterdir():
         if file.name != "config.json":
             file.unlink()

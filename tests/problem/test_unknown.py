@@ -52,6 +52,12 @@ def test_unknown_words_are_counted() -> None:
     assert with_unknown(model(), given[:1]) == given[:1]
 
 
+def test_the_reason_names_unknown_words_of_the_prefix_and_of_the_answers() -> None:
+    given = PairSet("some", ("a", "b"), (*pairs("the zebra", words=("dax", "sleep")), *pairs("the cat")))
+    described = Problem(model(), given).rejected.describe()
+    assert described == "outside the vocabulary: zebra (1), dax (1)"
+
+
 def test_counterfactuals_are_read_alike() -> None:
     pair = replace(
         pairs("the cat near zebra")[0], counterfactuals=("the cat near zebra", "the cats near zebra")

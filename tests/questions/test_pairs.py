@@ -237,6 +237,9 @@ def ask(sentence: str, **said: Any) -> tuple[MinimalPair, bool]:
     ("sentence", "said", "pair"),
     [
         ("The doctor near the cars admires", {}, MinimalPair("The doctor near the cars", 1, ("admires", "admire"))),
+        # What follows the word asked about is left out.
+        ("The doctor near the cars admires the old house", {},
+         MinimalPair("The doctor near the cars", 1, ("admires", "admire"))),
         ("The  cars admire", {}, MinimalPair("The cars", 1, ("admires", "admire"))),
         # This very prefix is known; its usual place would be another.
         ("A very old house stop", {}, MinimalPair("A very old house", 3, ("stops", "stop"))),

@@ -137,7 +137,11 @@ HEAD = "prefix,cue,word.singular,word.plural,label\n"
         ("jsonl", "[1]", "line 1: .* must be an object, but it is a list. Every line holds one JSON"),
         ("jsonl", "[" * 100_000, "line 1: "),
         ("jsonl", changed(prefix=None), "line 2, column 'prefix': Object missing required field"),
-        ("jsonl", changed(prefxi="x"), r"line 2, column 'prefxi': .*unknown field.* Did you mean 'prefix'\?"),
+        (
+            "jsonl",
+            changed(prefxi="x"),
+            r"line 2, column 'prefxi': .*unknown field.* Did you mean 'prefix'\?.*This row has .*prefxi",
+        ),
         ("jsonl", changed(cue=True), r"line 2, column 'cue': Expected int \| str \| null, got bool"),
         ("jsonl", changed(words={"singular": "a", "plural": "a"}), "column 'words': A pair has two differ"),
         ("jsonl", changed(words={"singular": "a"}), "line 2, column 'words': .*labels of the first one"),

@@ -13,7 +13,7 @@ from pivotal.options import check_least
 from pivotal.questions.question import Question
 
 BAD_QUESTION = 2
-"""The exit code if the model can score no pair. `find` ends such a question with the same code."""
+"""The exit code if `find` would refuse the question, with the same code."""
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
@@ -62,9 +62,9 @@ def check(
     else:
         terminal.table(report.overview(found))
         for one in found:
-            if one.knowledge is None:
+            if one.reason:
                 terminal.line(f"{one.phenomenon}: {one.reason}")
-    if not any(one.asked for one in found):
+    if all(one.reason for one in found):
         raise typer.Exit(BAD_QUESTION)
 
 

@@ -67,6 +67,8 @@ class FindOptions:
     """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
     overwrite: bool = False
     """Replace the content of the folder."""
+    force: bool = False
+    """Search even if the pairs are too few to show anything."""
 
     def __post_init__(self) -> None:
         check_least(self, batch_nodes=1)
@@ -129,6 +131,7 @@ def find(
             evidence=options.evidence,
             out=options.out,
             overwrite=options.overwrite,
+            force=options.force,
             device=device,
             batch_nodes=options.batch_nodes,
             command=terminal.command(),

@@ -11,10 +11,6 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
-# Set before torch is loaded. Waiting threads that spin for long take the cores from other processes and from each
-# other: on a busy 2-core machine a search was several times slower. Spinning for some microseconds is enough.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-
 import typer
 from typer.core import TyperGroup
 

@@ -24,8 +24,8 @@ class TraceOptions:
     direction: str | None = None
     """The label to flip to, e.g. plural. Default: that of the word that the model does not prefer."""
     words: str | None = None
-    """The two words asked about, WORD,WORD, in the order of the labels. Default: the last word of the sentence and the
-    word that the phenomenon pairs it with."""
+    """The two words asked about, WORD,WORD, in the order of the labels. Default: the last word of the sentence that the
+    phenomenon asks about, and the word that it is paired with."""
     cue: str | None = None
     """The cue, or its index from 0. Default: the word that is a cue in the phenomenon."""
     out: str | None = None
@@ -44,7 +44,10 @@ def trace(
     options: TraceOptions,
     sentence: Annotated[
         str | None,
-        argument("A sentence that ends with the word asked about, e.g. “The doctor near the cars admires”."),
+        argument(
+            "A sentence with the word asked about, e.g. “The doctor near the cars admires it”. What follows that word "
+            "is left out."
+        ),
     ] = None,
     json: shared_options.Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ from pivotal.problem.asking import askable
 from pivotal.problem.batch import Batch
 from pivotal.problem.counterfactuals import match
 from pivotal.problem.objective import Terms
-from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of
+from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of, too_few
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import options_for_more
 from pivotal.questions.pairs import PairSet
@@ -74,7 +74,7 @@ def check(
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
     knowledge = knowledge_of(problem)
-    train, test, told = _divided(question, read, asked)
+    train, test, reason = _divided(question, read, asked)
     found = replace(
         found,
         sampled=most if 0 < most < len(asked) else None,
@@ -83,8 +83,9 @@ def check(
         knowledge=knowledge,
         train=len(train),
         test=len(test),
-        seconds=_seconds(problem),
-        warnings=(*warnings_of(knowledge), *told),
+        seconds=None if reason else _seconds(problem),
+        warnings=warnings_of(knowledge),
+        reason=reason,
     )
     return _with_held_out(found, problem, train, test, most) if len(test) else found
 
@@ -165,18 +166,15 @@ def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ..
     return tuple(found)
 
 
-def _divided(question: Question, read: PairSet, asked: PairSet) -> tuple[PairSet, PairSet, tuple[str, ...]]:
-    """The pairs that can be asked in the two parts of the split. A set that cannot be split is a warning."""
+def _divided(question: Question, read: PairSet, asked: PairSet) -> tuple[PairSet, PairSet, str]:
+    """The pairs that can be asked in the two parts of the split, and why a search on them is refused, if it is."""
     try:
         parts = question.divide(read)  # as a search does, which leaves pairs out after the split
     except PivotalError as error:
-        return asked, asked[:0], (str(error),)
+        return asked, asked[:0], str(error)
     there = set(asked)
     train, test = (dataclasses.replace(part, pairs=tuple(filter(there.__contains__, part))) for part in parts)
-    none = (
-        f"None of the {len(parts[1]):,} held-out pairs can be asked. Hold out others with --seed or --test."
-    )
-    return train, test, () if len(test) else (none,)
+    return train, test, too_few(train, test)
 
 
 def _seconds(problem: Problem) -> float:

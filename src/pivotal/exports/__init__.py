@@ -51,6 +51,7 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
         "README.md",
         target=target,
         use=notes.use,
+        in_memory=portable.in_memory,
         approximate=notes.approximate,
         priming=portable.priming,
         dtype=str(portable.model.network.dtype)[6:],

@@ -70,6 +70,8 @@ class Portable:
     """The model as `from_pretrained` loads it: a name on the Hugging Face hub, or a folder."""
     directions: tuple[str, ...]
     """The directions to export."""
+    in_memory: bool = False
+    """Whether the model was made in memory, so that `from_pretrained` cannot load it."""
     train: Problem | None = None
     test: Problem | None = None
     """Training pairs and held-out pairs at the sites of the intervention, for targets that need them."""
@@ -107,8 +109,8 @@ class Portable:
         # An export is used in its own folder, from which a relative path leads nowhere.
         if Path(named).is_dir():
             named = str(Path(named).resolve())
-        named = base or named
-        return Portable(model, intervention, named, wanted, train, test)
+        in_memory = not (base or model.network.name_or_path)
+        return Portable(model, intervention, base or named, wanted, in_memory, train, test)
 
     @cached_property
     def _paths(self) -> dict[nn.Module, str]:

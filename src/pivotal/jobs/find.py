@@ -78,6 +78,7 @@ def find(
     others: Sequence[PairSet | Examples] | None = None,
     out: str | None = None,
     overwrite: bool = False,
+    force: bool = False,
     device: str | None = None,
     batch_nodes: int | None = None,
     model: LanguageModel | None = None,
@@ -96,8 +97,9 @@ def find(
     `pairs` are those of the question, if they are already loaded; a model that the question clearly does not mean is
     refused (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from
     its folder, and the random sets and checks that it lacks are added; `overwrite` runs it again instead.
-    `progress=True` shows a bar in a notebook or a terminal. `report` writes what is made from a finished run, while
-    no other process can change the folder; it is called if the run has changed, or if it has no report.
+    `force` searches even if the pairs are too few to show anything. `progress=True` shows a bar in a notebook or a
+    terminal. `report` writes what is made from a finished run, while no other process can change the folder; it is
+    called if the run has changed, or if it has no report.
     """
     started, question = time.monotonic(), question or Question()
     search = _settled(search or Exchange(), question)
@@ -121,6 +123,7 @@ def find(
                 out=out,
                 overwrite=overwrite,
                 report=watching.progress,
+                force=force,
             )
         )
         # Checked before anything is written: with `overwrite`, a bad request must not delete the existing run.

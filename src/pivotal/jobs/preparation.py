@@ -23,7 +23,7 @@ from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
 from pivotal.problem.bases import given_bases
 from pivotal.problem.kept import Stay
-from pivotal.problem.prepare import as_read, stays_of, training_problem
+from pivotal.problem.prepare import as_read, stays_of, too_few, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -123,9 +123,11 @@ def prepare(
     out: str | None,
     overwrite: bool,
     report: Callable[[Progress], None],
+    force: bool = False,
 ) -> Iterator[Prepared]:
     """Make a question ready, and hold the lock of the folder within the block. `options` are the settings of the run
-    besides those of the question. `report` receives the progress of bases that are fitted."""
+    besides those of the question. `report` receives the progress of bases that are fitted. Pairs that are too few to
+    show anything are refused, unless `force` is true."""
     pairs = question.load_pairs() if pairs is None else pairs
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
@@ -144,13 +146,16 @@ def prepare(
             RunFolder.check_free(path, settings, overwrite=overwrite)
         bases = {} if earlier is None else earlier.bases()
         train = training_problem(question, model.in_bases(bases), train_pairs, stays, report)
+        test = train.on(test_pairs)
+        if not force and (reason := too_few(train.pairs, test.pairs)):
+            raise PivotalError(f"{reason} --force searches all the same.")
         yield Prepared(
             question=question,
             settings=settings,
             path=path,
             earlier=earlier,
             train=train,
-            test=train.on(test_pairs),
+            test=test,
             stays=stays,
             dropped=train_pairs.dropped,
             merged=pairs.merged,

@@ -63,7 +63,10 @@ class Asking:
 
     def ask(self, pair: MinimalPair) -> AskedPair:
         """The pair as the model sees it. Raises PivotalError with the reason if the model cannot be asked."""
-        encoding = _once(self._prefixes, pair.prefix, self.model.encode)
+        try:
+            encoding = _once(self._prefixes, pair.prefix, self.model.encode)
+        except PivotalError as error:
+            raise self._with_words(str(error), pair.words) from None
         contrast = _once(self._contrasts, pair.words, self._contrast)
         ids = encoding.ids + contrast.shared
         if self.model.longest is not None and len(ids) > self.model.longest:
@@ -73,6 +76,16 @@ class Asking:
         if cue is None and self.steps == "single":
             raise PivotalError("no cue, which a single step needs")
         return AskedPair(ids, cue, contrast.sides)
+
+    def _with_words(self, reason: str, words: tuple[str, str]) -> PivotalError:
+        """The reason against a prefix; if it is also one against the words asked about, it names them too."""
+        try:
+            _once(self._contrasts, words, self._contrast)
+        except PivotalError as error:
+            kind, _, missing = str(error).partition(": ")
+            if reason.startswith(f"{kind}: "):
+                return PivotalError(f"{reason}, {missing}")
+        return PivotalError(reason)
 
     def _contrast(self, words: tuple[str, str]) -> Contrast:
         known, left_out = self._known(words)

@@ -15,6 +15,9 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question, names_of
 from pivotal.records.run import Progress
 
+FEWEST = 2
+"""The fewest different prefixes in each part of a split."""
+
 
 def model_of(
     question: Question,
@@ -96,6 +99,18 @@ def training_problem(
     stays = stays_of(question, model) if stays is None else stays
     kept = KeptSentences.of(model, stays, question.steps) if stays else None
     return problem_of(question, model, pairs, report).keeping(kept)
+
+
+def too_few(train: PairSet, test: PairSet) -> str:
+    """Why these pairs are too few to show anything; empty if they are not."""
+    learned, held_out = (len({pair.prefix for pair in part}) for part in (train, test))
+    if min(learned, held_out) >= FEWEST:
+        return ""
+    return (
+        f"A search needs at least {FEWEST} different prefixes to learn from and {FEWEST} held out, but the "
+        f"{len(train)} training pairs that the model can score have {learned}, and the {len(test)} held-out pairs have "
+        f"{held_out}. Add pairs with other prefixes, or set the number of held-out pairs with --test."
+    )
 
 
 def as_read(question: Question, model: LanguageModel, pairs: PairSet) -> PairSet:

@@ -46,8 +46,8 @@ def pair_row(row: Row, *, table: bool) -> PairRow:
             raise PivotalError(f"{reason}.", key) from None
         guess = "" if "missing" in reason else did_you_mean(field, PairRow.__struct_fields__)
         raise PivotalError(
-            f"{reason}.{guess} A pairs file has prefix and words, which are two columns in a table, such as "
-            f"word.singular and word.plural.{OTHER_FORMATS}",
+            f"{reason}.{guess} This row has {', '.join(row)}. A pairs file has prefix and words, which are two columns "
+            f"in a table, such as word.singular and word.plural.{OTHER_FORMATS}",
             field,
         ) from None
 

@@ -24,13 +24,15 @@ def pair_of(
     """The pair, and whether a cue was found. Without `at_cue` the sentence need not have a cue. `named` is what a user
     gives the words and the cue with.
 
-    The last word of the sentence is one of the two words. `words` are the two words in the order of the labels. `cue`
-    is a word of the sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
+    The prefix ends before the last word that the phenomenon asks about, and what follows is left out. `words` are the
+    two words in the order of the labels; the sentence may then end with one of them or without. `cue` is a word of the
+    sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
     """
     typed = sentence.split()
     if words is None:
-        asked = _other_word(typed[-1], known(), labels, named[0]) if len(typed) > 1 else ("", "")
-        prefix = typed[:-1]
+        forms = {form for pair in known() for entry in pair.word_sets for form in entry}
+        prefix = typed[: next((i for i in range(len(typed) - 1, 0, -1) if typed[i] in forms), -1)]
+        asked = _other_word(typed[len(prefix)], known(), labels, named[0]) if prefix else ("", "")
     else:
         if len(words) != 2 or words[0].strip() == words[1].strip():
             raise PivotalError(

@@ -68,4 +68,4 @@ class CheckReport(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """What speaks against the question."""
     reason: str = ""
-    """Why the model can score no pair; empty if it can score some."""
+    """Why `find` refuses the question; empty if it does not."""

@@ -21,7 +21,7 @@ def sentences(check: CheckReport) -> list[str]:
         f"{check.model} can score {check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon}."
     ]
     said += check.notes
-    if check.reason:
+    if check.knowledge is None:
         return [*said, check.reason]
     if check.rejected.total:
         said.append(f"Left out: {told_reasons(check.rejected.reasons)}.")
@@ -45,6 +45,8 @@ def sentences(check: CheckReport) -> list[str]:
             f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "
             f"flip: {to_flip}. {shared_sentence(check.overlap)}{cure}"
         )
+    if check.reason:
+        said.append(f"`pivotal find` refuses this question: {check.reason}")
     if check.seconds is not None:
         said.append(
             f"The default search takes roughly {duration(max(1.0, check.seconds))} on this machine if it is idle."

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 
 from pivotal.files import disk, identity, library_errors, models_home, write_atomically, write_text
 from pivotal.models.transformers.loading import NO_CODE, loading_errors, quietly
+from pivotal.printing import duration, say
 
 PACKAGED = {
     "smollm2-135m": (
@@ -100,6 +102,10 @@ def converted(gguf: Path, convert: Callable[[Path, Path], None] | None = None) -
     """The folder that `convert(gguf, folder)` makes from a GGUF file, cached. It is complete or absent."""
     folder = _home() / "converted" / f"{gguf.stem}-{digest(gguf)[:16]}"
     if not (folder / _WHOLE).is_file():
+        size, started = gguf.stat().st_size / 2**20, time.monotonic()
+        say(
+            f"Converting {gguf.name} ({size:,.0f} MiB) once, into {folder.parent}. Later loads skip this step."
+        )
         with disk(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
@@ -111,6 +117,7 @@ def converted(gguf: Path, convert: Callable[[Path, Path], None] | None = None) -
                 if not (folder / _WHOLE).is_file():
                     shutil.rmtree(folder, ignore_errors=True)
                     os.replace(inside, folder)
+        say(f"Converted {gguf.name} in {duration(time.monotonic() - started)}.")
     return folder
 
 
