@@ -12,11 +12,11 @@ import torch
 from tests.interventions import intervention_of
 from torch import nn
 
-from pivotal.evidence.checks import dose_response, interchange, natural_range, paths_of
+from pivotal.evidence.checks import dose_response, interchange, natural_range, necessity, paths_of
 from pivotal.evidence.controls import permuted, search_permuted
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
-from pivotal.evidence.side_effects import effect_on, text_cost
+from pivotal.evidence.side_effects import Rivals, Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
@@ -150,16 +150,36 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
 
 
 def test_effects_on_the_same_question_and_on_another(found: Intervention) -> None:
-    same = effect_on(found, PLANTED.model, PAIRS.sample(100))
+    subject = Subject.of(PAIRS)
+    same = effect_on(found, PLANTED.model, PAIRS.sample(100), subject)
     assert same.related and same.flipped is not None and same.flipped.value == 1
     # All edited towards one number: the verbs of that number are preferred everywhere.
     for label, share in same.edited.items():
         right = np.mean([pair.label == label for pair in PAIRS.sample(100)])
         assert share.value == pytest.approx(right)
     renamed = PairSet("other", ("one", "many"), tuple(replace(pair, label="") for pair in PAIRS[:60]))
-    other = effect_on(found, PLANTED.model, renamed)
+    assert effect_on(found, PLANTED.model, renamed, subject).related, "it asks the same words"
+    apart = replace(subject, words=frozenset(), features=frozenset({"number"}))
+    rivals = Rivals.of(Examination(found, Problem(PLANTED.model, PAIRS[:60])), 0)
+    other = effect_on(found, PLANTED.model, renamed, apart, rivals)
     assert not other.related and other.flipped is None and other.untouched.value == 1
+    assert sum(sum(both) for both in other.changed.values()) == 60 and other.by_chance is not None
+    assert effect_on(found, PLANTED.model, replace(renamed, features=("number",)), apart).related
     assert other.moved == pytest.approx(0.5, abs=0.1), "half of the preferences move, towards either number"
+
+
+def test_a_real_change_of_the_cue_changes_its_words_in_other_questions() -> None:
+    subject = Subject.of(PAIRS)
+    own, other = subject.changed(PAIRS[:5])
+    assert len(own) == 5 and all(b.prefix in b_of.counterfactuals for b, b_of in zip(other, own, strict=True))
+    assert not len(subject.changed(PairSet("none", ("a", "b"), (MinimalPair("x y", 0, ("a", "b"), "a"),)))[0])
+
+
+def test_planted_units_are_necessary_and_decoys_are_not(problem: Problem, found: Intervention) -> None:
+    held = necessity(Examination(found, problem), 0)
+    assert held.untouched.value == 1 and held.held.value < 0.8 and held.resampled < 0.8
+    assert len(held.random) == 19 and max(held.random) == 1
+    assert necessity(Examination(replace(found, units=PLANTED.decoys), problem), 0).held.value == 1
 
 
 def test_permuted_labels_keep_the_preferences_and_lose_the_meaning() -> None:

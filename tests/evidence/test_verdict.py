@@ -15,6 +15,7 @@ from pivotal.records.evidence import (
     Knowledge,
     LabelKnowledge,
     Natural,
+    Necessity,
     NullSearch,
     Paths,
     Share,
@@ -61,6 +62,7 @@ def evidence(**changes: Any) -> Evidence:
         "natural": natural(),
         "interchange": swapped(LOW),
         "swap": changed(HIGH),
+        "necessity": necessity(LOW, 0.9),
     }
     return Evidence(**{**collected, **changes})
 
@@ -87,10 +89,14 @@ def text(untouched: float, edited: float, reach: float = 0.01) -> TextCost:
     return TextCost(text="t", tokens=9, untouched=untouched, edited=edits, factors={"many": interval})
 
 
-def effect(after: float, related: bool = False) -> Effect:
+def necessity(held: Share, random: float) -> Necessity:
+    return Necessity(untouched=HIGH, held=held, resampled=held.value, random=(0.97, random))
+
+
+def effect(after: float, related: bool = False, **more: Any) -> Effect:
     there = Share(0.91, 0.88, 0.94, 200)
     edited = {"one": there, "many": Share(after, after - 0.03, after + 0.03, 200)}
-    return Effect(phenomenon="tense", pairs=200, related=related, untouched=there, edited=edited)
+    return Effect(phenomenon="tense", pairs=200, related=related, untouched=there, edited=edited, **more)
 
 
 def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01) -> Summary:
@@ -125,6 +131,7 @@ def test_every_check_passed_is_the_only_way_to_decide() -> None:
         ({"text": text(100.0, 127.0)}, "ordinary text"),
         ({"unseen_words": UnseenWords(flip_accuracy=LOW, slots=("noun", "verb"), train=500)}, "unseen words"),
         ({"effects": (effect(0.90), effect(0.70))}, "other phenomena"),
+        ({"necessity": necessity(LOW, 0.2)}, "necessity"),
         ({"permuted": NullSearch(flip_accuracy=(0.5, 0.995), units=(3, 3))}, "permuted labels"),
     ],
 )
@@ -138,6 +145,7 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[s
     ("changes", "name"),
     [
         ({"natural": natural(OPEN)}, "natural values"),
+        ({"necessity": necessity(Share(0.9, 0.8, 0.98, 400), 0.95)}, "necessity"),
         ({"text": text(100.0, 124.0, 0.05)}, "ordinary text"),
         ({"text": text(100.0, 128.0, 0.05)}, "ordinary text"),
         ({"unseen_words": UnseenWords(flip_accuracy=OPEN, slots=("noun",), train=500)}, "unseen words"),
@@ -166,7 +174,7 @@ def test_a_question_about_two_words_is_about_these_two_words() -> None:
     )
 
 
-@pytest.mark.parametrize("missing", ["natural", "paths", "permuted"])
+@pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "necessity"])
 def test_what_was_not_checked_is_not_passed(missing: str) -> None:
     verdict = verdict_of(summary(evidence(**{missing: None})))
     assert verdict.word == "switch" and not verdict.failed and "Not checked:" in verdict.sentence
@@ -287,6 +295,31 @@ def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_dir
 def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_disturb() -> None:
     assert verdict_of(summary(evidence(text=None, effects=()))).word == "decide"
     assert verdict_of(summary(evidence(effects=(), level="quick"))).word == "switch"
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed"),
+    [
+        ({"changed": {"many": (60, 18)}, "prefixes": 200}, False),
+        ({"changed": {"many": (60, 18)}, "prefixes": 20}, True),
+        ({"changed": {"many": (60, 18)}, "prefixes": 200, "by_chance": 0.2, "by_cue": 0.02}, True),
+        ({"changed": {"many": (60, 18)}, "prefixes": 200, "by_chance": 0.01, "by_cue": 0.2}, True),
+        ({"changed": {"many": (60, 18)}, "prefixes": 200, "by_chance": 0.01, "by_cue": 0.02}, False),
+    ],
+    ids=["surely moved", "few prefixes", "as random sets do", "as the cue does", "more than both"],
+)
+def test_an_unrelated_phenomenon_must_not_move_more_than_what_is_expected(
+    changes: dict[str, Any], passed: bool
+) -> None:
+    verdict = verdict_of(summary(evidence(effects=(effect(0.70, **changes),))))
+    assert verdict.word == ("decide" if passed else "switch")
+
+
+def test_a_change_of_one_phenomenon_counts_less_among_many() -> None:
+    moved = effect(0.82, changed={"many": (19, 1)}, prefixes=200, by_chance=0.03)
+    assert verdict_of(summary(evidence(effects=(moved,)))).word == "switch"
+    many = (moved, *(effect(0.91) for _ in range(3000)))
+    assert verdict_of(summary(evidence(effects=many))).word == "decide"
 
 
 def test_a_related_phenomenon_may_move() -> None:

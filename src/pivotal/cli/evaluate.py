@@ -187,7 +187,7 @@ def _trained_sentence(count: int, asked: int) -> str:
 
 def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
-    from pivotal.evidence.side_effects import bundled_phenomena, text_cost, with_others
+    from pivotal.evidence.side_effects import Subject, bundled_phenomena, text_cost, with_others
     from pivotal.problem.text import sentences_of
     from pivotal.records.evidence import Evidence, Panel
     from pivotal.report.evidence import effects_table, text_sentence
@@ -198,7 +198,13 @@ def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
         model=saved.lm.name,
         phenomenon=saved.intervention.phenomenon,
         text=text_cost(saved.intervention, saved.lm, **sentences),
-        effects=with_others(Evidence(), saved.intervention, saved.lm, bundled_phenomena()).effects,
+        effects=with_others(
+            Evidence(),
+            saved.intervention,
+            saved.lm,
+            bundled_phenomena(),
+            Subject.named(saved.intervention.phenomenon),
+        ).effects,
     )
     if json:
         terminal.as_json(found)

@@ -9,18 +9,22 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.examination import Examination
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
 from pivotal.models.edits import Sources, dense, spread
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
-from pivotal.records.evidence import Dose, Interchange, Natural, Paths, UnitRange
+from pivotal.records.evidence import Dose, Interchange, Natural, Necessity, Paths, UnitRange
 from pivotal.units import Unit
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 _DOSED, _POSITIONS = 128, 128
 """The held-out prefixes and the positions of KL of dose and response."""
+_HELD, _HELD_SETS, _RESAMPLED = 128, 19, 8
+"""The held-out prefixes whose units are held, the random sets, and the states of other sentences."""
 _EXCHANGED = _FOLLOWED = 128
 """The held-out prefixes whose states are exchanged, and those whose paths are followed."""
 
@@ -140,6 +144,33 @@ def paths_of(examination: Examination) -> Paths:
         straight = DirectEdit(part.model, intervention.units, writes, given, active, last.sources)
         direct = share(last.log_ratio_of(part.model.states(last.tensors.prepared, straight))[0])
     return Paths(change=total, last_step=share(last.run(mask, values).log_ratio[0]), direct=direct)
+
+
+@torch.no_grad()
+def necessity(examination: Examination, seed: int) -> Necessity:
+    """What remains of the model's accuracy if the units say nothing. Pairs without an expected word count as expecting
+    the word that the untouched model prefers."""
+    part, (mask, _) = examination.problem.sample(_HELD, seed), examination.edit
+    preferred, share, directions = 1 - part.direction, shares_of(part.pairs), len(part.labels)
+    expected = np.where(part.expected < 0, preferred, part.expected)
+    seen, states = part.measure_activations(), part.untouched_states()
+    middle = ((seen.own + seen.target).mean(0) / 2).expand(1, directions, -1)
+    nodes = np.random.default_rng(seed).choice(np.flatnonzero(part.tree.edited), _RESAMPLED)
+    drawn = states[torch.as_tensor(nodes, device=states.device)][:, None].expand(-1, directions, -1)
+    others = matched_sets(examination.intervention, part, _HELD_SETS, seed)
+    # Values that are held are no counterfactual states.
+    held_out = part.with_values("unbounded")
+
+    def right(mask: Tensor, values: Tensor) -> np.ndarray:
+        stays = held_out.run(mask, values.expand(len(mask), -1, -1)).log_ratio.cpu().numpy() > 0
+        return np.where(stays, preferred, part.direction) == expected
+
+    return Necessity(
+        untouched=share(preferred == expected),
+        held=share(right(mask, middle)[0]),
+        resampled=float(right(mask.expand(_RESAMPLED, -1, -1), drawn).mean()),
+        random=tuple(right(others, middle).mean(1).tolist()),
+    )
 
 
 class DirectEdit:

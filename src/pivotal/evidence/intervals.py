@@ -106,6 +106,16 @@ def clustered_variance(off: np.ndarray, clusters: np.ndarray) -> float:
     return max(total, least)
 
 
+def exact_low(hits: int, n: int, tail: float) -> float:
+    """The lower end of the exact (Clopper-Pearson) interval of a share, which leaves `tail` below it."""
+    low, high = 0.0, hits / n if n else 0.0
+    for _ in range(40):
+        p = (low + high) / 2
+        above = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(hits, n + 1))
+        low, high = (p, high) if above < tail else (low, p)
+    return low
+
+
 def interval(p: float, n: int | float) -> tuple[float, float]:
     """The Wilson interval of a share p of n independent pairs; at 0% and 100% the exact (Clopper-Pearson) one."""
     if p in (0.0, 1.0):

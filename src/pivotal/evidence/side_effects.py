@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.examination import Examination
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
@@ -33,6 +36,10 @@ from pivotal.records.summary import Kept
 
 PAIRS = 200
 """The most pairs of another phenomenon that are asked."""
+_RIVALS, _RIVAL_PREFIXES = 3, 48
+"""The random sets with the KL of the intervention, and the prefixes on which they are applied."""
+_CHANGED = 20
+"""The fewest pairs on which a real change of the cue is measured."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 _MOST_NATS = 700.0
@@ -53,8 +60,96 @@ def unanswered(evidence: Evidence, own: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in answered]
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What an intervention was found for, to which other questions may be related."""
+
+    labels: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    """The words that it asks."""
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """The other form of each cue word."""
+
+    @classmethod
+    def of(cls, pairs: PairSet) -> Subject:
+        forms = {}
+        for pair in pairs:
+            first, second = (text.split(" ") for text in pair.counterfactuals)
+            if pair.cue is not None and pair.cue < min(len(first), len(second)):
+                one, other = first[pair.cue], second[pair.cue]
+                forms |= {one: other, other: one} if one != other else {}
+        words = {word.lower() for pair in pairs for side in pair.word_sets for word in side}
+        return cls(frozenset(pairs.labels), frozenset(pairs.features), frozenset(words), forms)
+
+    @classmethod
+    def named(cls, phenomenon: str) -> Subject:
+        """The subject of a bundled phenomenon; empty if it is not one."""
+        known = set(phenomenon_names())
+        sets = [load_phenomenon(name) for name in names_of(phenomenon) if name in known and name[-1] != ":"]
+        return cls.of(replaced(sets[0], pairs=tuple(pair for one in sets for pair in one))) if sets else cls()
+
+    def related(self, other: Subject) -> bool:
+        return self.labels == other.labels or bool(self.features & other.features or self.words & other.words)
+
+    def changed(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
+        """The labelled pairs whose prefix has a cue word, as they are and with the other form of each."""
+        own, other = [], []
+        for pair in pairs:
+            text = " ".join(self.forms.get(word, word) for word in pair.prefix.split(" "))
+            if pair.label and text != pair.prefix:
+                own.append(pair)
+                other.append(replaced(pair, prefix=text, counterfactuals=("", "")))
+        return replaced(pairs, pairs=tuple(own)), replaced(pairs, pairs=tuple(other))
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Random sets of units with about the KL of an intervention."""
+
+    mask: Float[Tensor, "sets directions units"]
+    values: Float[Tensor, "sets directions coordinates"]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, examination: Examination, seed: int) -> Rivals:
+        """Random units of the intervention's sites, but none of its own, each at a random end of its natural range: as
+        many as give the KL nearest to that of the intervention."""
+        sample, intervention = examination.problem.sample(_RIVAL_PREFIXES), examination.intervention
+        part = Problem(sample.model, sample.examples, sites=intervention.sites, steps=sample.steps)
+        space, noise = part.space, torch.Generator().manual_seed(seed)
+        low, high = part.natural_range()
+        ends = torch.rand(_RIVALS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
+        values, own = (
+            torch.where(ends, low, high),
+            torch.tensor([space.flat(unit) for unit in intervention.units]),
+        )
+        others = torch.arange(len(space))[~torch.isin(torch.arange(len(space)), own)]
+        wanted = part.mean_kl(part.run_intervention(intervention).states)
+        best, nearest = torch.zeros(_RIVALS, len(part.labels), len(space)), torch.full((_RIVALS,), torch.inf)
+        orders = [others[torch.randperm(len(others), generator=noise)] for _ in range(_RIVALS)]
+        size = len(own)
+        while size <= len(others):
+            mask = torch.zeros_like(best)
+            for row, order in zip(mask, orders, strict=True):
+                row[:, order[:size]] = 1.0
+            kl = part.mean_kl(part.run(mask.to(low.device), values).states)
+            away = (kl / wanted).log().abs().cpu()
+            better = away < nearest
+            nearest, best = torch.where(better, away, nearest), torch.where(better[:, None, None], mask, best)
+            if bool((kl > wanted).all()):
+                break
+            size *= 2
+        return cls(best.to(low.device), values)
+
+
 def with_others(
-    evidence: Evidence, intervention: Intervention, model: LanguageModel, others: Iterable[PairSet | Examples]
+    evidence: Evidence,
+    intervention: Intervention,
+    model: LanguageModel,
+    others: Iterable[PairSet | Examples],
+    subject: Subject,
+    rivals: Rivals | None = None,
 ) -> Evidence:
     """The evidence with the effects on other phenomena that it lacks, in the order in which they are asked."""
     others = list(others)
@@ -64,7 +159,7 @@ def with_others(
     for pairs in others:
         if pairs.name in lacking:
             try:
-                effects.append(effect_on(intervention, model, pairs))
+                effects.append(effect_on(intervention, model, pairs, subject, rivals))
             except PivotalError:  # no pair of it can be asked
                 unasked.append(pairs.name)
     place = {name: i for i, name in enumerate(names)}
@@ -73,12 +168,19 @@ def with_others(
 
 
 @torch.no_grad()
-def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet | Examples) -> Effect:
+def effect_on(
+    intervention: Intervention,
+    model: LanguageModel,
+    pairs: PairSet | Examples,
+    subject: Subject,
+    rivals: Rivals | None = None,
+) -> Effect:
     """Ask another phenomenon with the intervention applied, towards each of its directions. At most 200 pairs are
-    asked; `pairs` may also be examples prepared for the intervention's steps, which are all asked.
+    asked; `pairs` may also be examples prepared for the intervention's steps, which are all asked. If its labels are
+    the directions of the intervention, each preference is also edited towards the other word.
 
-    If the labels of the pairs are the directions of the intervention, the phenomenon is related: each preference is
-    also edited towards the other word.
+    `subject` is what the intervention was found for. An unrelated phenomenon is also asked with `rivals` applied, and
+    after a real change of the cue.
     """
     model = model.in_bases(intervention.bases)
     if isinstance(pairs, PairSet):
@@ -88,13 +190,17 @@ def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet |
     share = shares_of(problem.pairs)
     # The preferred word, if the pair states no expected one.
     expected = np.where(problem.expected < 0, 1 - problem.direction, problem.expected)
-    after = {}
+    after, changed, before = {}, {}, (1 - problem.direction) == expected
     for d, direction in enumerate(intervention.directions):
-        log_ratio = problem.edited_towards([d, d]).run(mask, values).log_ratio[0].cpu().numpy()
-        preferred = np.where(log_ratio > 0, 1 - problem.direction, problem.direction)
-        after[direction] = share(preferred == expected)
-    flipped = None
-    if related := sorted(problem.labels) == sorted(intervention.directions):
+        (right,) = _right(problem.edited_towards([d, d]), mask, values, expected)
+        after[direction] = share(right)
+        changed[direction] = (int((before & ~right).sum()), int((right & ~before).sum()))
+    flipped = by_chance = by_cue = None
+    related = subject.related(Subject.of(problem.pairs))
+    if rivals is not None and not related:
+        by_chance = _most_by_chance(problem, rivals, expected)
+        by_cue = _by_cue(model, *subject.changed(problem.pairs), intervention)
+    if sorted(problem.labels) == sorted(intervention.directions):
         # Each preference is edited in the direction of its target label.
         towards = problem.edited_towards([intervention.direction(label) for label in problem.labels])
         flipped = share(towards.run(mask, values).flipped()[0].cpu().numpy())
@@ -103,9 +209,44 @@ def effect_on(intervention: Intervention, model: LanguageModel, pairs: PairSet |
         pairs=len(problem),
         related=related,
         flipped=flipped,
-        untouched=share((1 - problem.direction) == expected),
+        untouched=share(before),
         edited=after,
+        prefixes=len(np.unique(problem.prefix_ids)),
+        changed=changed,
+        by_chance=by_chance,
+        by_cue=by_cue,
     )
+
+
+def _right(problem: Problem, mask: Tensor, values: Tensor, expected: np.ndarray) -> np.ndarray:
+    """Whether each run prefers the expected word of each example."""
+    log_ratio = problem.run(mask, values).log_ratio.cpu().numpy()
+    return np.where(log_ratio > 0, 1 - problem.direction, problem.direction) == expected
+
+
+def _most_by_chance(problem: Problem, rivals: Rivals, expected: np.ndarray) -> float:
+    """The largest change in accuracy by random sets, on some of the prefixes."""
+    chosen = problem.examples.sampled(_RIVAL_PREFIXES, 0)
+    chosen = np.arange(len(problem)) if chosen is None else chosen
+    part, wanted = problem.restrict(chosen), expected[chosen]
+    before = float(((1 - part.direction) == wanted).mean())
+    edited = [part.edited_towards([d, d]) for d in range(rivals.mask.shape[1])]
+    right = np.concatenate([_right(one, rivals.mask, rivals.values, wanted).mean(1) for one in edited])
+    return float(np.abs(right - before).max())
+
+
+def _by_cue(model: LanguageModel, own: PairSet, other: PairSet, intervention: Intervention) -> float | None:
+    """The change in accuracy of the untouched model by a real change of the cue; None if too few pairs have a cue."""
+    if len(own) < _CHANGED:
+        return None
+    try:
+        asked = [
+            Problem(model, one, sites=intervention.sites, steps="every").clean_accuracy
+            for one in (own, other)
+        ]
+    except PivotalError:  # the model cannot read the other forms
+        return None
+    return None if asked[0] is None or asked[1] is None else abs(asked[1] - asked[0])
 
 
 @torch.no_grad()
@@ -120,6 +261,8 @@ def score_transfer(
     """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
     known."""
 
+    subject = Subject.named(intervention.phenomenon)
+
     def row(part: Part) -> TransferRow:
         if part.pairs is None:
             return TransferRow(question=part.name, reason=part.reason)
@@ -127,7 +270,7 @@ def score_transfer(
         pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
         try:
             asked = Examples.of(model, as_read(question, model, pairs), intervention.steps)
-            effect = effect_on(intervention, model, asked)
+            effect = effect_on(intervention, model, asked, subject)
         except PivotalError as error:
             return TransferRow(question=part.name, reason=str(error))
         seen = None if trained is None else count_trained(asked.pairs, trained)
@@ -236,10 +379,11 @@ def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], t
     most = terms.max_change or torch.inf
     effects: list[Effect] = []
     texts: list[TextCost] = []
+    subject = Subject.of(train.pairs)
     for stay in stays:
         if stay.held_out is not None:
             try:
-                effects.append(effect_on(intervention, train.model, stay.held_out))
+                effects.append(effect_on(intervention, train.model, stay.held_out, subject))
             except PivotalError:  # the model knows none of the held-out pairs
                 continue
         elif (cost := text_cost(intervention, train.model, stay.held_out_lines, name=stay.name)) is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
-from pivotal.evidence.checks import dose_response, interchange, natural_range, paths_of
+from pivotal.evidence.checks import dose_response, interchange, natural_range, necessity, paths_of
 from pivotal.evidence.controls import (
     overlap_of,
     random_control,
@@ -19,8 +19,7 @@ from pivotal.evidence.controls import (
 from pivotal.evidence.evaluation import Evaluation, scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
-from pivotal.evidence.side_effects import bundled_phenomena, kept_of, text_cost, with_others
-from pivotal.models.base import LanguageModel
+from pivotal.evidence.side_effects import Rivals, Subject, bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
@@ -28,7 +27,6 @@ from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import Evidence, Level
-from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, RunScores, Summary
@@ -187,11 +185,12 @@ class Collection:
             paths=paths_of(examination),
             swap=cue_swap(test),
             text=text_cost(intervention, test.model),
+            necessity=necessity(examination, self.seed),
             effects=() if earlier is None else earlier.effects,
             unasked=() if earlier is None else earlier.unasked,
         )
         if self.level == "full" or self.others is not None:
-            evidence = self.with_others(evidence, intervention, test.model)
+            evidence = self.with_others(evidence, examination)
         if self.level == "quick":
             return evidence
         if train.values != "interchange":  # which has no values that could learn from the labels
@@ -199,11 +198,13 @@ class Collection:
             evidence = replace(evidence, permuted=search_permuted(self.search, train, test, self.seed))
         return evidence
 
-    def with_others(self, evidence: Evidence, intervention: Intervention, model: LanguageModel) -> Evidence:
+    def with_others(self, evidence: Evidence, examination: Examination) -> Evidence:
         """The evidence with the other phenomena that it lacks."""
         self._say("other phenomena", 0)
         others = bundled_phenomena() if self.others is None else self.others
-        return with_others(evidence, intervention, model, others)
+        intervention, problem = examination.intervention, examination.problem
+        subject, rivals = Subject.of(problem.pairs), Rivals.of(examination, self.seed)
+        return with_others(evidence, intervention, problem.model, others, subject, rivals)
 
     def _say(self, phase: str, step: int) -> None:
         self.progress(Progress(phase, step, 1))

@@ -177,7 +177,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
         evidence = collection.of(examination, asked.train, before.evidence)
         summary = serial.replace(summary, evidence=evidence)
     elif unanswered(before.evidence, before.phenomenon, others):
-        evidence = collection.with_others(before.evidence, examination.intervention, asked.test.model)
+        evidence = collection.with_others(before.evidence, examination)
         summary = serial.replace(summary, evidence=evidence)
     if summary is before:
         return Finding(folder, before, already=True)

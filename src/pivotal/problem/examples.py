@@ -108,7 +108,9 @@ class Examples:
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
-        kept_pairs = PairSet(pairs.name, pairs.labels, tuple(kept), joint=pairs.joint)
+        kept_pairs = PairSet(
+            pairs.name, pairs.labels, tuple(kept), joint=pairs.joint, features=pairs.features
+        )
         examples = Examples(
             kept_pairs, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched
         )
@@ -230,7 +232,11 @@ class Examples:
         return replace(
             self,
             pairs=PairSet(
-                pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist()), joint=pairs.joint
+                pairs.name,
+                pairs.labels,
+                tuple(pairs.pairs[i] for i in chosen.tolist()),
+                joint=pairs.joint,
+                features=pairs.features,
             ),
             tree=self.tree.restrict(np.concatenate([chosen, *(one.places for one in kept)])),
             kept=tuple(

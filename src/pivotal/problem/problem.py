@@ -11,7 +11,7 @@ import torch
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import dense
+from pivotal.models.edits import Recorder, dense
 from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
 from pivotal.problem.asking import Rejected
 from pivotal.problem.bases import with_bases
@@ -149,6 +149,14 @@ class Problem(Batch):
             self.work.forward += part.tree.n_live
             self._activations = measure(self.model, part.tensors.prepared, self.space, len(self.labels))
         return self._activations
+
+    def untouched_states(self) -> Float[Tensor, "nodes coordinates"]:
+        """The states of all coordinates in the untouched model. The rows of nodes that are not edited are zero."""
+        recorder = Recorder({site.name: slice(None) for site in self.space.sites}, len(self.tree.token))
+        with torch.no_grad():
+            self.model.states(self.tensors.prepared, recorder)
+        self.work.forward += self.tree.n_live
+        return torch.cat([recorder.states[site.name] for site in self.space.sites], 1)
 
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the

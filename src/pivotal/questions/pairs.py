@@ -35,6 +35,9 @@ class PairSet:
     """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
     joint: bool = False
     """Whether the groups are questions that are asked together. Each question then counts the same in a search."""
+    features: tuple[str, ...] = ()
+    """What the set is about, such as number or gender. Sets that share a feature are related: an intervention for one
+    is expected to move the other."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What a reader inferred or left out, for the user to check. It is no part of the set."""
 

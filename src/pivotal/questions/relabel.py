@@ -89,6 +89,7 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
         held_out=_held_out(mapped),
         merged=sum(one.merged for one in mapped),
         joint=True,
+        features=tuple(dict.fromkeys(feature for one in sets for feature in one.features)),
         notes=tuple(note for one in mapped for note in one.notes),
     )
 

@@ -236,7 +236,8 @@ class Effect(Record, frozen=True, kw_only=True):
     phenomenon: str
     pairs: int
     related: bool = False
-    """Whether it has the labels of the intervention, so that it is expected to move."""
+    """Whether it shares a feature, an asked word or both labels with what the intervention was found for, so that it is
+    expected to move."""
     flipped: Share | None = None
     """For a related phenomenon: the preferences that are flipped."""
     untouched: Share
@@ -244,6 +245,15 @@ class Effect(Record, frozen=True, kw_only=True):
     as expecting the word that the untouched model prefers."""
     edited: dict[str, Share]
     """The same by direction, with the intervention applied."""
+    prefixes: int = 0
+    """The number of distinct prefixes."""
+    changed: dict[str, tuple[int, int]] = {}
+    """By direction, the number of pairs that the edit makes wrong, and the number that it makes right."""
+    by_chance: Number | None = None
+    """The largest change in accuracy by random sets of units with the same KL, on some of the pairs."""
+    by_cue: Number | None = None
+    """The change in accuracy of the untouched model if its sentences have the other forms of the cue words, where they
+    have such words: what a real change does."""
 
     @property
     def moved(self) -> float:
@@ -260,6 +270,19 @@ class Panel(Record, frozen=True, kw_only=True):
     text: TextCost | None
     """Null if the model cannot read the text."""
     effects: tuple[Effect, ...]
+
+
+class Necessity(Record, frozen=True, kw_only=True):
+    """The accuracy of the model without what its units say. Nothing is switched: the units get the same values whatever
+    the sentence. Pairs without an expected word count as expecting the word that the untouched model prefers."""
+
+    untouched: Share
+    held: Share
+    """With the units held at their mean over the edited steps."""
+    resampled: Number
+    """With the units set to their states in other sentences, on average."""
+    random: tuple[Number, ...]
+    """With random sets of as many other units in the same layers held at their means."""
 
 
 class NullSearch(Record, frozen=True, kw_only=True):
@@ -287,6 +310,7 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     effects: tuple[Effect, ...] = ()
     unasked: tuple[str, ...] = ()
     """Other phenomena of which the model cannot score a single pair."""
+    necessity: Necessity | None = None
     permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
 

@@ -52,6 +52,8 @@ class CrossScore(Record, frozen=True, forbid_unknown_fields=False, kw_only=True)
 
     phenomenon: str
     pairs: int
+    related: bool = False
+    """Whether it is expected to move."""
     flipped: Number | None = None
     """The share of preferences that flip; null if its labels are not those of the intervention."""
     untouched: Number

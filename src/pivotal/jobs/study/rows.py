@@ -216,6 +216,7 @@ def cross_scores(effects: Iterable[Effect]) -> list[CrossScore]:
         CrossScore(
             phenomenon=effect.phenomenon,
             pairs=effect.pairs,
+            related=effect.related,
             flipped=None if effect.flipped is None else effect.flipped.value,
             untouched=effect.untouched.value,
             edited={direction: share.value for direction, share in effect.edited.items()},

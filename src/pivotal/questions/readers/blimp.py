@@ -27,6 +27,19 @@ from pivotal.questions.readers.choices import (
 from pivotal.questions.rows import BadRows, name_of, rows_of
 
 _KEYS = ("sentence_good", "sentence_bad")
+_FEATURES = {
+    "agreement": "number",
+    "plural": "number",
+    "number": "number",
+    "gender": "gender",
+    "npi": "negation",
+    "anima": "animacy",
+    "transitive": "argument-structure",
+    "passive": "voice",
+    "wh_": "argument-structure",
+    "ellipsis": "number",
+}
+"""What a paradigm is about, by a part of its name."""
 _PREFIX, _GOOD, _BAD = "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad"
 
 
@@ -90,8 +103,9 @@ class Blimp(Reader):
                 choices.append(_choice(where, row, uid))
         rules = next((rules for name, rules in _PARADIGMS.items() if uid.startswith(name)), None)
         made = assemble(uid, choices, bad, rules)
-        note = f"Left out {same} rows with the same word twice."
-        return replace(made, notes=(*made.notes, note)) if same else made
+        features = tuple(dict.fromkeys(feature for part, feature in _FEATURES.items() if part in uid))
+        notes = (f"Left out {same} rows with the same word twice.",) * bool(same)
+        return replace(made, notes=(*made.notes, *notes), features=features)
 
 
 def _choice(where: str, row: Mapping[str, object], uid: str) -> Choice:

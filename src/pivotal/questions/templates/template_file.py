@@ -20,7 +20,7 @@ from pivotal.yaml_places import Place, compose
 
 SUFFIXES = (".yaml", ".yml")
 _CURE = " Indent with spaces, and put texts with braces or colons in quotes."
-_KEYS = ("name", "labels", "summary", "test", "lexicon", "templates", *SHARED_KEYS)
+_KEYS = ("name", "labels", "summary", "features", "test", "lexicon", "templates", *SHARED_KEYS)
 _NAME = re.compile(r"[^\W_][\w-]*")
 
 
@@ -35,6 +35,8 @@ class TemplateFile:
     templates: tuple[Template, ...]
     test: int | float | None
     """The default number or share of held-out pairs."""
+    features: tuple[str, ...] = ()
+    """What the phenomenon is about, such as number."""
 
     def size(self) -> int:
         """The number of pairs."""
@@ -53,7 +55,7 @@ class TemplateFile:
                     raise _twice(pair, template, first, earlier)
         pairs = tuple(pair for pair, _ in made.values())
         notes = _unused(self.lexicon, plans)
-        return PairSet(self.name, self.labels, pairs, held_out=self.test, notes=notes)
+        return PairSet(self.name, self.labels, pairs, held_out=self.test, features=self.features, notes=notes)
 
 
 def read_template(path: str | Path) -> TemplateFile:
@@ -90,6 +92,7 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
         lexicon=lexicon,
         templates=templates,
         test=_test(top["test"]) if "test" in top else None,
+        features=tuple(one.text() for one in top["features"].items("[number]")) if "features" in top else (),
     )
 
 

@@ -141,11 +141,13 @@ class Atlas:
         )
 
     def unrelated(self, entry: Entry) -> list[CrossScore]:
-        """What the intervention of an entry does to the phenomena with other labels that its model knows."""
+        """What the intervention of an entry does to the unrelated phenomena that its model knows."""
         return [
             score
             for score in entry.cross
-            if score.flipped is None and (entry.model, score.phenomenon) not in self.unknown
+            if not score.related
+            and score.flipped is None
+            and (entry.model, score.phenomenon) not in self.unknown
         ]
 
     def count(self, standing: Standing) -> int:
