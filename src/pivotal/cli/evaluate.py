@@ -164,7 +164,7 @@ def _print_transfer(transfer: Transfer) -> None:
         f"The intervention of {transfer.phenomenon} in {transfer.model} on {counted(len(effects), 'other question')}.",
         effects_table(effects),
     )
-    if effects and not any(effect.related for effect in effects):
+    if effects and not any(effect.flipped is not None for effect in effects):
         first, second = transfer.directions
         terminal.line(
             f"No labels are {first} and {second}, so accuracy is shown and no flips. Map labels with --labels "
