@@ -73,7 +73,7 @@ class Subject:
 
     @classmethod
     def of(cls, pairs: PairSet) -> Subject:
-        forms = {}
+        forms: dict[str, str] = {}
         for pair in pairs:
             first, second = (text.split(" ") for text in pair.counterfactuals)
             if pair.cue is not None and pair.cue < min(len(first), len(second)):

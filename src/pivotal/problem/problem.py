@@ -8,6 +8,8 @@ from typing import get_args
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
