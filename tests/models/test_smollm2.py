@@ -42,10 +42,10 @@ def lm() -> TransformersLM:
     return pretrained("smollm2-135m")
 
 
-def test_it_is_listed_and_reads_no_bos(lm: TransformersLM) -> None:
+def test_it_is_listed_and_reads_the_start_that_documents_had_in_training(lm: TransformersLM) -> None:
     assert "smollm2-135m" in dict(list_models())
     assert lm.encode("The athlete").ids == tuple(lm.tokenizer("The athlete")["input_ids"])
-    assert "no BOS" in lm.describe()
+    assert "reads <|endoftext|> before every sentence" in lm.describe()
     assert (len(lm.sites), lm.vocabulary_size) == (120, 49152)
     assert {(site.width, site.size) for site in lm.sites if site.kind == "head"} == {(9, 64)}
 

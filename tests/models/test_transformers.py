@@ -275,3 +275,16 @@ def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -
         found.append((logits.grad, values.grad))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_separator_of_documents_is_read_first_unless_the_tokenizer_adds_another_start() -> None:
+    model = random_model("llama")
+    for bos, start in ((False, "<|endoftext|>"), (True, "<s>")):
+        words = tokenizer(bos=bos)
+        words.add_special_tokens({"additional_special_tokens": ["<|endoftext|>"]})
+        model.resize_token_embeddings(len(words))
+        lm = TransformersLM("llama", model, words)
+        assert lm.vocabulary.priming_text() == start and f"reads {start} before" in lm.describe()
+        nothing = TransformersLM("llama", model, words, priming="")
+        assert nothing.vocabulary.priming == () and nothing.fingerprint() != lm.fingerprint()
+        assert TransformersLM("llama", model, words, priming=start).fingerprint() == lm.fingerprint()

@@ -63,7 +63,8 @@ class Question:
     seed: int = 0
     """Seed of the split and of everything random."""
     priming: str | None = None
-    """Text that the model reads before every sentence. Default: the model's own (BOS, or nothing)."""
+    """Text that the model reads before every sentence. Default: the start that it was trained with, if it is
+    known."""
     dtype: Dtype | None = None
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None

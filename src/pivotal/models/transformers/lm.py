@@ -56,9 +56,9 @@ class TransformersLM(ChunkedLM):
         fingerprint: str | None = None,
         batch_nodes: int = 4096,
     ) -> None:
-        """`priming` is the text that the model reads before every sentence. The default is what the tokenizer adds, BOS
-        or nothing; "" adds nothing. `fingerprint` is a digest of the weights, if it is known.
-        `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
+        """`priming` is the text that the model reads before every sentence. The default is what the tokenizer adds, or
+        else the token that its training texts began with; "" adds nothing. `fingerprint` is a digest of the weights, if
+        it is known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
         self.batch_nodes, self.lock = batch_nodes, lock_of(model)
         self.network = model.eval().requires_grad_(False)
@@ -67,9 +67,11 @@ class TransformersLM(ChunkedLM):
         self.device, self.dtype = _first_device(model), embedding.dtype
         size = int(embedding.shape[0])
         self.vocabulary = Tokens(tokenizer, size, priming)
-        if priming is not None and self.vocabulary.priming == Tokens(tokenizer, size, None).priming:
-            priming = None  # the tokenizer's own, written out
-        self._fingerprint = _fingerprint(fingerprint or checksum(model), digest_of_words(tokenizer), priming)
+        own = self.vocabulary.priming == self.vocabulary.added
+        read_first = None if own else self.vocabulary.priming_text()
+        self._fingerprint = _fingerprint(
+            fingerprint or checksum(model), digest_of_words(tokenizer), read_first
+        )
         with lock_of(model):
             anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)

@@ -13,6 +13,8 @@ from typing import Any
 from pivotal.errors import PivotalError, in_short
 from pivotal.models.vocabulary import Encoding, Vocabulary
 
+_SEPARATOR = "<|endoftext|>"
+"""The token between the documents that GPT-2, Pythia, SmolLM2, Qwen and others were trained on."""
 _BEFORE = "The"
 """The tokens of a word are determined after this prefix, because a word at the start of a text often has others."""
 
@@ -45,7 +47,8 @@ class Tokens(Vocabulary):
         return list(made["input_ids"]), list(made["offset_mapping"])
 
     def _priming(self, text: str | None) -> tuple[int, ...]:
-        """The tokens of the priming. The default is what the tokenizer adds: BOS if the model was trained with it."""
+        """The tokens of the priming. The default is what the tokenizer adds, or else the separator that documents began
+        with in training. The BOS that a tokenizer names but does not add may open a turn of a dialogue instead."""
         if text is not None:
             try:
                 return tuple(self._checked(self._ids(text), text))
@@ -54,6 +57,15 @@ class Tokens(Vocabulary):
                     f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another, or "
                     "an empty one to read nothing before a sentence."
                 ) from None
+        if self.added:
+            return self.added
+        known = _SEPARATOR in self.tokenizer.all_special_tokens
+        start = self.tokenizer.convert_tokens_to_ids(_SEPARATOR) if known else self.size
+        return (start,) if start < self.size else ()
+
+    @cached_property
+    def added(self) -> tuple[int, ...]:
+        """The tokens that the tokenizer puts before a text."""
         plain, whole = self._ids(_BEFORE), list(self.tokenizer(_BEFORE)["input_ids"])
         for start in range(len(whole) - len(plain) + 1):
             if plain and whole[start : start + len(plain)] == plain:
