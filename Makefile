@@ -64,7 +64,7 @@ lint: .venv/installed-dev ## check style, formatting and types; changes nothing
 docs: .venv/installed-dev ## build the documentation site into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
 
-results: .venv/installed-dev ## make docs/results.md again from its parts and the stored results of studies
+results: .venv/installed-dev ## make docs/results*.md again from their parts and the stored rows
 	$(BIN)/python scripts/results.py
 
 fix: .venv/installed-dev ## repair what ruff can repair

@@ -1,8 +1,11 @@
-"""docs/results.md is made from stored results, and in step with them."""
+"""docs/results*.md are made from stored rows, and in step with them."""
 
 from __future__ import annotations
 
-import json
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -10,12 +13,11 @@ import pytest
 from tests.paths import ROOT, loaded
 from tests.report.study_rows import runs
 
+from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
 from pivotal.records.study import read_results
-from pivotal.report.study_tables import study_tables
-from pivotal.report.tables import interval, number, percent
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +25,11 @@ def script() -> ModuleType:
     return loaded("results")
 
 
-def test_the_page_is_what_its_sources_make(script: ModuleType) -> None:
-    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert written == script.page(), "run: python scripts/results.py"
+def test_the_pages_are_what_their_sources_make(script: ModuleType) -> None:
+    made = script.pages()
+    assert {"results.md", "results-paper.md", "results-searches.md"} <= {path.name for path in made}
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run: python scripts/results.py"
 
 
 def test_every_recipe_has_its_place(script: ModuleType) -> None:
@@ -33,7 +37,7 @@ def test_every_recipe_has_its_place(script: ModuleType) -> None:
     for name in shipped():
         if name.startswith("atlas"):  # its results are a site
             continue
-        assert parts.count(f"<!-- study: {name} -->") == 1, name
+        assert len(re.findall(rf"^<!-- study: {name}( by .+)? -->$", parts, re.MULTILINE)) == 1, name
 
 
 def study_of(folder: Path) -> str:
@@ -47,73 +51,87 @@ def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
         assert study_of(path.parent) in shipped()
 
 
-def test_stored_rows_have_the_keys_of_their_recipes() -> None:
+def test_stored_rows_have_the_settings_of_their_recipes() -> None:
+    """All settings that the recipe and the rows both have. A setting that only one of them has was added or dropped."""
     for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
-        cells = {cell.key for cell in cells_of(read_recipe(shipped()[study_of(path.parent)]))}
-        assert {row.key for row in read_results(path)} <= cells, path.parent.name
+        cells = {
+            tuple(cell.label.items()): cell
+            for cell in cells_of(read_recipe(shipped()[study_of(path.parent)]))
+        }
+        for row in read_results(path):
+            cell = cells[tuple(row.cell.items())]
+            asked = (cell.search.name, cell.question.values, cell.question.split)
+            assert (row.search, row.values, row.split) == asked, row.run
+            for name in row.options.keys() & cell.options.keys():
+                assert row.options[name] == cell.options[name], (row.run, name)
 
 
-def test_the_tables_of_blimp_are_those_of_their_rows() -> None:
-    part = (ROOT / "docs" / "results" / "parts" / "23-blimp.md").read_text(encoding="utf-8")
-    tables = part.partition("### Transfer")[0].split("**SmolLM2-135M.**")
-    rows = [json.loads(line) for line in (ROOT / "docs" / "results" / "blimp.jsonl").read_text().splitlines()]
-    for model, table in zip(("wiki-lstm", "smollm2-135m"), tables, strict=True):
-        ours = [row for row in rows if row["model"] == model]
-        lines = {line.split(" | ")[0]: line for line in table.split("\n") if line.startswith("| ")}
-        assert len(ours) == len({row["paradigm"] for row in ours}) == 20 == len(lines) - 1
-        for row in ours:
-            cells = [f"{row['asked']:,} of {row['pairs']:,}", percent(row["accuracy"])]
-            if "flipped" in row:
-                flipped = f"{percent(row['flipped'])} ({interval(*row['interval'])})"
-                cells += [flipped, str(row["units"]), number(row["kl"], 2)]
-            else:
-                cells += ["", "", ""]
-            cells.append(row["verdict"] or "not finished")
-            assert f"| {' | '.join(cells)} |" in lines[f"| {row['paradigm']}"], row["paradigm"]
+def test_every_table_of_a_benchmark_stands_on_a_page(script: ModuleType) -> None:
+    parts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/results/parts").glob("*.md"))
+    assert sorted(re.findall(r"^<!-- table: (.+) -->$", parts, re.MULTILINE)) == sorted(script.TABLES)
 
 
-def test_tables_of_benchmarks_are_made_from_their_rows() -> None:
-    """The tables of the panel and of --keep in the page are what the benchmarks make of the stored rows."""
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    rows = ROOT / "docs" / "results"
-    for name, file in (("panel", "panel"), ("keep", "keep"), ("keep", "keep_smollm2")):
-        benchmark = loaded(name, "benchmarks")
-        made = benchmark.markdown(benchmark.stored(rows / f"{file}.jsonl"))
-        assert made.strip() in page, file
+def test_every_table_states_search_values_split_batch_and_machine(script: ModuleType) -> None:
+    rows = read_results(ROOT / "docs/results/efficiency/results.jsonl")
+    assert script.protocol("efficiency", rows) == (
+        "`pivotal study efficiency`: 375 runs. Search: `learned` or `reinforce`. Values: unbounded or natural. "
+        "Held out: whole prefixes. Batch: 64 or 128 prefixes. Machine: NVIDIA H200."
+    )
 
 
-def test_the_table_of_both_searches_is_made_from_their_rows() -> None:
-    """Half the work: ten seeds of the search before and of today's, on the same held-out pairs."""
-    page, stored = (ROOT / "docs" / "results.md").read_text(encoding="utf-8"), ROOT / "docs" / "results"
-    before, now = (read_results(stored / name) for name in ("former_search.jsonl", "units/results.jsonl"))
-    assert {row.data_fingerprint for row in before} == {row.data_fingerprint for row in now}
-    for search, rows in (("before", before), ("now", now)):
-        scores, *_ = study_tables(read_recipe("units"), rows)
-        assert len(scores.rows) == 8
-        for question, values, count, *figures, _, nodes in scores.rows:
-            assert f"| {' | '.join([question, values, search, count, *figures, nodes])} |" in page
+def test_a_study_by_an_axis_has_a_column_for_each_value(script: ModuleType) -> None:
+    table = script.study("budget", "units allowed")
+    assert "| question | values | 1 | 2 | 3 |" in table
+    assert "| number single | natural | 11.7 ± 0.1 / 0.04 | 33.0 ± 0.0 / 0.15 |" in table
+    with pytest.raises(PivotalError, match="no cell has that axis"):
+        script.study("budget", "units")
 
 
-def test_the_tables_of_peers_are_made_from_their_rows() -> None:
-    page, rows = (ROOT / "docs" / "results.md").read_text(encoding="utf-8"), ROOT / "docs" / "results"
+def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None:
     peers = loaded("peers")
-    timed, quality = peers.rows_of(rows / "peers.jsonl"), peers.rows_of(rows / "quality.jsonl")
-    assert peers.table([row for row in timed if not peers.applies(row)]) in page
-    assert peers.table([row for row in timed if peers.applies(row)]) in page
-    for values in {row["values"] for row in quality if "values" in row}:
-        assert peers.quality_table(quality, values) in page
+    seconds = {"update": 1.0, "update without KL": 0.5, "refit": 0.25, "refit without KL": 0.125}
+    costs = [{"cost": kind, "loop": "careful", "seconds": [each]} for kind, each in seconds.items()]
+
+    def point(seed: int, updates: int, refit: int, flips: float, kl: float) -> dict[str, object]:
+        named = {"way": "mine", "seed": seed, "updates": updates, "refit": refit}
+        return {**named, "flips": flips, "units": 4, "kl": kl}
+
+    points = [
+        point(0, 100, 0, 0.99, 1.2),  # too much KL
+        point(0, 100, 60, 0.99, 0.9),
+        point(0, 200, 0, 0.99, 0.9),
+        point(1, 200, 0, 0.96, 0.9),  # too few flips
+    ]
+    assert peers.first_to_pass(points, 0.98, 1.0, costs, "careful") == [(115.0, 160)]
+    assert peers.first_to_pass(points, 0.95, 1.0, costs, "careful") == [(115.0, 160), (200.0, 200)]
+    ranked = {**point(0, 0, 20, 0.99, 0.9), "way": "gradient times activation"}
+    assert peers.first_to_pass([ranked], 0.98, 1.0, costs, "careful") == [(7.0, 20)]
+    searched = {"way": "pivotal", "seed": 0, "seconds": 30.0, "flips": 0.99, "units": 4, "kl": 1.0}
+    assert peers.first_to_pass([searched], 0.98, 1.0, costs, "") == [(30.0, 0)]
 
 
-def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[str]) -> None:
+    """As one meets it: the script itself, beside documents of which one names a study that there is not."""
+    (tmp_path / "docs/results/parts").mkdir(parents=True)
+    (tmp_path / "docs/results/parts/1.md").write_text("<!-- study: sumary -->\n")
+    (tmp_path / "scripts").mkdir()
+    for name in ("results_tables.py", "peers.py", "results.py"):
+        copy = Path(shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts"))
+    ran = subprocess.run([sys.executable, copy, *check], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("A part names the study 'sumary'") and ran.stderr.count("\n") == 1
+    assert not (tmp_path / "docs/results.md").exists()
+
+
+def test_a_study_with_results_shows_its_scores(script: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "results" / "parts").mkdir(parents=True)
-    (tmp_path / "results" / "parts" / "1.md").write_text("# Results\n\n<!-- study: summary -->\n")
-    assert "not measured yet" in script.page(tmp_path)
+    (tmp_path / "results" / "parts" / "one.md").write_text("# Results\n\n<!-- study: summary -->\n")
+    assert "not measured yet" in script.pages(tmp_path)[tmp_path / "one.md"]
     (tmp_path / "results" / "summary").mkdir()
     rows = runs({"question": "number single", "KL term": "without", "values": "unbounded"}, [0.8, 0.9, 1.0])
     text = "".join(encode(one, indent=0) + "\n" for one in rows)
     (tmp_path / "results" / "summary" / "results.jsonl").write_text(text)
-    made = script.page(tmp_path)
-    assert (
-        "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
-        and "not measured yet" not in made
-    )
+    made = script.pages(tmp_path)[tmp_path / "one.md"]
+    assert "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
+    assert "not measured yet" not in made and "seconds" not in made

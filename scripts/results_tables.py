@@ -1,0 +1,232 @@
+"""The tables of docs/results*.md that are made from the rows of benchmarks. Each takes the folder of the rows."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import peers
+from pivotal.records.study import read_results
+from pivotal.report.tables import interval, number, percent
+
+Row = dict[str, Any]
+
+PLURAL = ("regular_plural_subject_verb_agreement_1", "irregular_plural_subject_verb_agreement_1")
+"""The paradigms of BLiMP that joint questions contain."""
+
+
+def _rows(folder: Path, name: str) -> list[Row]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
+    """A table whose first `text` columns hold words."""
+    rule = ["---"] * text + ["---:"] * (len(columns) - text)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, rule, *rows))
+
+
+def _share(found: Sequence[float] | None) -> str:
+    return "" if not found else f"{percent(found[0])} ({interval(*found[1:])})"
+
+
+# -- the paper ---------------------------------------------------------------------------------------------
+
+
+def found_units(folder: Path) -> str:
+    """The units that at least a fifth of the runs of the study `units` find, and how often."""
+    runs: dict[tuple[str, str], list[set[str]]] = defaultdict(list)
+    ablated: set[str] = set()
+    for row in read_results(folder / "units" / "results.jsonl"):
+        names = {f"{unit.site}:{unit.index}" for unit in row.found}
+        ablated |= {f"{unit.site}:{unit.index}" for unit in row.found if unit.by_ablation}
+        runs[row.cell["question"], row.cell["values"]].append(names)
+    body = []
+    for (question, values), sets in runs.items():
+        often = {name: sum(name in one for one in sets) for name in set().union(*sets)}
+        kept = sorted((name for name in often if 5 * often[name] >= len(sets)), key=lambda n: (-often[n], n))
+        shown = ", ".join(f"{name}{'*' if name in ablated else ''} {often[name]}" for name in kept)
+        body.append([question, values, shown, str(len(often) - len(kept))])
+    return _markdown(["question", "values", "unit, and in how many of 10 runs", "rarer units"], body, text=3)
+
+
+# -- searches ----------------------------------------------------------------------------------------------
+
+
+def default_search(folder: Path) -> str:
+    """A line for each cell and number of units, a column for each search: means over the seeds."""
+    found: dict[tuple[str, int | None], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in _rows(folder, "searches"):
+        found[row["cell"], row["max_units"]][row["search"]].append(row)
+    searches = list(dict.fromkeys(search for by_search in found.values() for search in by_search))
+    body = [
+        [
+            cell,
+            "default" if units is None else str(units),
+            *(_means(found[cell, units][one]) for one in searches),
+        ]
+        for cell, units in found
+    ]
+    return _markdown(["cell", "units allowed", *(f"`{search}`" for search in searches)], body, text=2)
+
+
+def _means(rows: Sequence[Row]) -> str:
+    """Flips in percent with their range / KL / units / CPU seconds."""
+    if not rows:
+        return ""
+    flips, kl, units, seconds = (
+        statistics.fmean(row[name] for row in rows) for name in ("flips", "kl", "units", "cpu_seconds")
+    )
+    least, most = min(row["flips"] for row in rows), max(row["flips"] for row in rows)
+    spread = f" ({100 * least:.1f}–{100 * most:.1f})" if least < most else ""
+    return f"{100 * flips:.1f}{spread} / {kl:.2f} / {units:.1f} / {seconds:.0f}"
+
+
+def by_units(folder: Path) -> str:
+    """Flips, KL and cost of a run by the number of units."""
+    stored = json.loads((folder / "frontier.json").read_text("utf-8"))
+    alone = json.loads((folder / "compare_single.json").read_text("utf-8"))
+    columns = {
+        "`learned`, natural": ("learned", stored["natural"]["rows"]),
+        "`greedy`, natural": ("greedy", alone["rows"]),
+        "`learned`, unbounded": ("learned", stored["unbounded"]["rows"]),
+        "`learned@paper`, unbounded": ("learned@paper", stored["unbounded"]["rows"]),
+    }
+    body = [
+        [str(size), *(_searched(rows, search, size) for search, rows in columns.values())]
+        for size in range(1, 6)
+    ]
+    return _markdown(["units", *columns], body)
+
+
+def _searched(rows: Sequence[Row], search: str, size: int) -> str:
+    row = next(row for row in rows if (row["search"], row["size"]) == (search, size))
+    flips, runs = row["flip_accuracy"], len(row["seeds"])
+    spread = f" ± {100 * flips['sd']:.1f}" if runs > 1 else ""
+    nodes = (row["forward_nodes"] + row["backward_nodes"]) / runs / 1e3
+    return f"{100 * flips['mean']:.1f}{spread} / {row['kl']['mean']:.2f} / {nodes:,.0f}"
+
+
+# -- evidence ----------------------------------------------------------------------------------------------
+
+
+def panel(folder: Path) -> str:
+    """A line for each cell of the panel: the effect, what it rests on, its side effects."""
+    body = [
+        [
+            row["model"],
+            row["phenomenon"].partition("-")[0],
+            row["steps"],
+            row["values"],
+            str(row["units"]),
+            _share(row["flipped"]),
+            number(row["kl"], 2),
+            percent(row["random_best"]),
+            ", ".join(percent(one) for one in row["permuted"] or ()),
+            "" if row["values"] == "interchange" else percent(row["counterfactual"][0]),
+            percent(row["direct"]),
+            f"x {row['text']:.2f}",
+            f"{row['moved_too_far']} of {row['unrelated']}",
+        ]
+        for row in _rows(folder, "panel")
+    ]
+    scores = ["units", "flipped (95% interval)", "KL", "best random set", "permuted labels"]
+    rest = ["counterfactual states", "direct", "text", "others moved"]
+    return _markdown(["model", "question", "steps", "values", *scores, *rest], body, text=4)
+
+
+def bases(folder: Path) -> str:
+    """Natural beside unbounded values, by basis."""
+    found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
+    for row in sorted(_rows(folder, "bases"), key=lambda row: row["phenomenon"], reverse=True):
+        found[row["phenomenon"].partition("-")[0], row["sites"].partition(":")[0]][row["values"]] = row
+    body = []
+    for (question, sites), by_values in found.items():
+        cells = [question, f"`{sites}`"]
+        for values in ("natural", "unbounded"):
+            row = by_values.get(values)
+            moved = [row["in_natural_range"].split()[0]] if row and values == "unbounded" else []
+            flipped = f"{row['flipped']} ({row['interval']})" if row else ""
+            cells += [row["units"], flipped, *moved, row["kl"], row["text"]] if row else [""] * 4
+        body.append(cells)
+    natural = ["units", "flipped, natural", "KL", "text"]
+    unbounded = ["units", "flipped, unbounded", "moved into the range", "KL", "text"]
+    return _markdown(["question", "basis", *natural, *unbounded], body, text=2)
+
+
+# -- transfer ----------------------------------------------------------------------------------------------
+
+
+def blimp(folder: Path) -> str:
+    """A line for each paradigm, with both models."""
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in _rows(folder, "blimp"):
+        found[row["paradigm"]][row["model"]] = row
+    body = [
+        [name, *_asked(by_model["wiki-lstm"]), *_asked(by_model["smollm2-135m"])]
+        for name, by_model in found.items()
+    ]
+    columns = ["right", "flipped (95% interval)", "units", "KL"]
+    return _markdown(["paradigm", *(f"{column}, LSTM" for column in columns), *columns], body)
+
+
+def _asked(row: Row) -> list[str]:
+    flipped = f"{percent(row['flipped'])} ({interval(*row['interval'])})"
+    return [percent(row["accuracy"]), flipped, str(row["units"]), number(row["kl"], 2)]
+
+
+def keep(folder: Path) -> str:
+    """What joint questions and kept questions reach in the neurons of SmolLM2."""
+    body = []
+    for row in _rows(folder, "keep_smollm2"):
+        unrelated = [one["moved"] for one in row["paradigms"].values() if one["flipped"] is None]
+        unread = row.get("unread", {}).values()
+        body.append(
+            [
+                f"`{row['variant']}`",
+                str(row["units"]),
+                _share(row["flipped"]),
+                *(_share(row["held_out"].get(name, [])[:3]) for name in PLURAL),
+                number(row["kl"], 2),
+                f"x {row['text']:.2f}",
+                f"{100 * max(map(abs, unrelated)):.1f}",
+                f"{100 * max(map(abs, unread)):.1f}" if unread else "",
+            ]
+        )
+    flips = ["flipped (95% interval)", "regular plural", "irregular plural"]
+    rest = ["KL", "text", "largest change, points", "of kept pairs not read"]
+    return _markdown(["variant", "units", *flips, *rest], body)
+
+
+# -- speed -------------------------------------------------------------------------------------------------
+
+
+def updates(folder: Path) -> str:
+    return peers.table([row for row in peers.rows_of(folder / "peers.jsonl") if not peers.applies(row)])
+
+
+def applying(folder: Path) -> str:
+    return peers.table([row for row in peers.rows_of(folder / "peers.jsonl") if peers.applies(row)])
+
+
+def quality(values: str) -> Callable[[Path], str]:
+    return lambda folder: peers.quality_table(peers.rows_of(folder / "quality.jsonl"), values)
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    "found-units": found_units,
+    "default-search": default_search,
+    "by-units": by_units,
+    "panel": panel,
+    "bases": bases,
+    "blimp": blimp,
+    "keep": keep,
+    "updates": updates,
+    "applying": applying,
+    "quality-unbounded": quality("unbounded"),
+    "quality-natural": quality("natural"),
+}
+"""The tables by name."""
