@@ -143,18 +143,25 @@ def bases(folder: Path) -> str:
     found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
     for row in sorted(_rows(folder, "bases"), key=lambda row: row["phenomenon"], reverse=True):
         found[row["phenomenon"].partition("-")[0], row["sites"].partition(":")[0]][row["values"]] = row
-    body = []
-    for (question, sites), by_values in found.items():
-        cells = [question, f"`{sites}`"]
-        for values in ("natural", "unbounded"):
-            row = by_values.get(values)
-            moved = [row["in_natural_range"].split()[0]] if row and values == "unbounded" else []
-            flipped = f"{row['flipped']} ({row['interval']})" if row else ""
-            cells += [row["units"], flipped, *moved, row["kl"], row["text"]] if row else [""] * 4
-        body.append(cells)
+    body = [
+        [
+            question,
+            f"`{sites}`",
+            *_in_basis(by_values.get("natural")),
+            *_in_basis(by_values["unbounded"], moved=True),
+        ]
+        for (question, sites), by_values in found.items()
+    ]
     natural = ["units", "flipped, natural", "KL", "text"]
     unbounded = ["units", "flipped, unbounded", "moved into the range", "KL", "text"]
     return _markdown(["question", "basis", *natural, *unbounded], body, text=2)
+
+
+def _in_basis(row: Row | None, *, moved: bool = False) -> list[str]:
+    if row is None:
+        return [""] * 4
+    into_range = [row["in_natural_range"].split()[0]] if moved else []
+    return [row["units"], f"{row['flipped']} ({row['interval']})", *into_range, row["kl"], row["text"]]
 
 
 # -- transfer ----------------------------------------------------------------------------------------------
