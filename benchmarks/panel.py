@@ -138,7 +138,7 @@ def measured(out: Path) -> list[dict[str, Any]]:
     """The rows of all finished cells of a folder."""
     rows = []
     for path in sorted(out.glob("*/summary.json")):
-        run = RunFolder.open(path.parent)
+        run = RunFolder(path.parent)
         summary = run.summary()
         if summary.verdict is not None and summary.evidence is not None:
             rows.append(row(summary, run.stated("sites", str), run.info.machine))

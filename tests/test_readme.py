@@ -81,7 +81,7 @@ def test_the_demo_gives_the_stated_result(tmp_path: Path) -> None:
     assert summary["verdict"]["word"] == "switch" and summary["values"] == "natural"
     assert summary["flip_accuracy"] >= 0.92
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
-    found = RunFolder.open(tmp_path / "demo").intervention()
+    found = RunFolder(tmp_path / "demo").intervention()
     edited = load_model("wiki-lstm").intervened(found, direction="singular")
     words = {word for word, _ in edited.next_words("The doctors near the car", k=2)}
     # Other processors round differently and may find another set of units. The claim must hold for that set too.

@@ -30,7 +30,7 @@ _HOME = {
         "evidence.trace": "trace",
         "jobs.find": "Finding",
         "jobs.front_door": "find",
-        "jobs.run_folder": "RunFolder",
+        "jobs.run_folder": "RunFolder runs",
         "models": "LanguageModel list_models load_model",
         "models.intervened": "IntervenedModel",
         "models.module": "ModuleLM",

@@ -9,6 +9,7 @@ from pivotal.evidence.trace import trace as trace
 from pivotal.jobs.find import Finding as Finding
 from pivotal.jobs.front_door import find as find
 from pivotal.jobs.run_folder import RunFolder as RunFolder
+from pivotal.jobs.run_folder import runs as runs
 from pivotal.models import (
     LanguageModel as LanguageModel,
 )

@@ -106,14 +106,14 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
     def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", broken)
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.__init__", broken)
     assert run(("show", str(materials.run))).failure.startswith("KeyError at ")
 
     def endless(*_: object) -> None:
         while True:
             pass
 
-    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", endless)
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.__init__", endless)
     assert run(("show", str(materials.run)), seconds=0.2).failure.startswith("hang of more than 0 s in")
     monkeypatch.undo()
     assert run(("show", "nowhere"), codes=(0,)).failure == "exit code 2 of show"

@@ -83,7 +83,7 @@ def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, wa
     else:
         item.locator("summary").press("Enter")
     item.locator("table.heat").wait_for()
-    traces = RunFolder.open(run_page.parent).traces()
+    traces = RunFolder(run_page.parent).traces()
     assert traces is not None
     trace = next((one for one in traces.traces if str(one.pair) == item.get_attribute("data-pair")), None)
     assert trace is not None
@@ -104,7 +104,7 @@ def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
     transformer_page: Path, opened: Open
 ) -> None:
     seen = opened(transformer_page)
-    traces = RunFolder.open(transformer_page.parent).traces()
+    traces = RunFolder(transformer_page.parent).traces()
     assert traces is not None and len(traces.frame.layers) == 30
     first = min(int(unit.partition(":")[0].removeprefix("mlp.")) for unit in traces.frame.units)
     for item in seen.page.locator(SHOWN).all():

@@ -17,7 +17,7 @@ LIST = "#sentence-list > li"
 
 
 def units_of(page: Path) -> list[str]:
-    return list(RunFolder.open(page.parent).summary().best_run.unit_labels)
+    return list(RunFolder(page.parent).summary().best_run.unit_labels)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page: Pa
     at.get_by_role("button", name="Clear").click()
     assert margins() == stored
     expect(at.locator("#count")).to_contain_text("the first 20 shown")
-    traces = RunFolder.open(run_page.parent).traces()
+    traces = RunFolder(run_page.parent).traces()
     assert traces is not None
     wrong = {pair.pair for pair in traces.pairs if pair.label == pair.direction}
     filters.get_by_label("Untouched model").select_option("wrong")

@@ -130,7 +130,7 @@ def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
     done = pivotal("find", "planted", "planted", *given, *short, "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert "Without random sets the verdict is 'no evidence' at best" in done.err
-    assert RunFolder.open(tmp_path / "run").summary().values == values
+    assert RunFolder(tmp_path / "run").summary().values == values
 
 
 LONG = ("find", "planted", "planted", "--updates", "200", "-o", "refit=10", "--test", "81", "-q")

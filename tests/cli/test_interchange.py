@@ -24,7 +24,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_finds_the_planted_units_and_says_what_was_done(exchanged: Path) -> None:
-    summary = RunFolder.open(exchanged).summary()
+    summary = RunFolder(exchanged).summary()
     assert summary.values == "interchange" and summary.flip_accuracy == 1 and summary.units == 3
     assert summary.verdict is not None and summary.verdict.word == "switch" and not summary.verdict.failed
     assert summary.evidence is not None and summary.evidence.natural is None
@@ -35,7 +35,7 @@ def test_it_finds_the_planted_units_and_says_what_was_done(exchanged: Path) -> N
 
 
 def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_path: Path) -> None:
-    best = RunFolder.open(exchanged).summary().best_run
+    best = RunFolder(exchanged).summary().best_run
     scores = json.loads(pivotal("evaluate", exchanged, "--json").out)
     assert scores["flip_accuracy"] == 1 and scores["kl"] == best.kl
     # Without its run, an intervention still knows that it is an interchange.
@@ -53,7 +53,7 @@ def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_pa
 
 
 def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal: Any, exchanged: Path) -> None:
-    traces = RunFolder.open(exchanged).traces()
+    traces = RunFolder(exchanged).traces()
     assert traces is not None
     outcome = traces.pairs[traces.traces[0].pair]
     found = json.loads(

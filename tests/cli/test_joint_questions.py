@@ -41,7 +41,7 @@ def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path
     joint = (*joint, *QUICK, "--test", "300", "--overwrite")
     done = Outcome(joint)
     assert done.code == 0, done.err
-    summary = RunFolder.open(out).summary()
+    summary = RunFolder(out).summary()
     assert summary.phenomenon == "planted + other" and summary.labels == ("singular", "plural")
     assert set(summary.best_run.by_group) == {"planted", "other"}
     assert sum(share.n for share in summary.best_run.by_group.values()) == summary.pairs.test

@@ -17,7 +17,7 @@ def test_what_must_stay_is_not_flipped(pivotal: Any, tmp_path: Path) -> None:
     """The planted pairs cannot both flip and stay."""
     done = pivotal(*FIND, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
     assert done.code == 0, done.err
-    folder = RunFolder.open(tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
     summary = folder.summary()
     assert folder.settings["keep"] == "planted" and folder.settings["search"]["max_change"] == 0.02
     assert summary.flip_accuracy < 0.5 and summary.max_kl is None
@@ -39,7 +39,7 @@ def test_a_broken_bound_is_said_in_the_result(pivotal: Any, tmp_path: Path) -> N
     options = ("-o", "updates=5", "-o", "refit=0", "--max-change", "0.000001", "--values", "unbounded")
     done = pivotal(*FIND[:3], *FIND[-2:], *options, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
     assert done.code == 0, done.err
-    kept = RunFolder.open(tmp_path / "run").summary().kept
+    kept = RunFolder(tmp_path / "run").summary().kept
     assert kept is not None and kept.broken == ("planted",) and kept.max_change == 1e-6
     assert f"The change of planted ({kept.changes['planted']:.3f}) exceeds the bound of 1e-06." in " ".join(
         done.out.split()
@@ -54,7 +54,7 @@ def test_text_is_kept_by_its_kl(pivotal: Any, tmp_path: Path) -> None:
         *FIND, *QUICK, "--keep", tmp_path / "some.txt", "--max-kl", "0.3", "--out", tmp_path / "run"
     )
     assert done.code == 0, done.err
-    kept = RunFolder.open(tmp_path / "run").summary().kept
+    kept = RunFolder(tmp_path / "run").summary().kept
     assert kept is not None and (kept.max_kl, kept.max_change, kept.changes) == (0.3, None, {})
     assert kept.kl is not None and kept.kl < 0.33
 

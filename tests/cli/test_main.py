@@ -153,7 +153,7 @@ def test_memory_that_ran_out_is_a_sentence(pivotal: Any, monkeypatch: pytest.Mon
     def exhausted(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", exhausted)
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.__init__", exhausted)
     pivotal("show", "anything").refused("ran out of memory", "Saved files are kept")
 
 

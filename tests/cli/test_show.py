@@ -65,6 +65,14 @@ def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
         assert part in done.out, part
 
 
+def test_the_newest_run_without_a_name(pivotal: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(copy.parent)
+    assert pivotal("show").code == 2
+    (copy.parent / "runs").mkdir()
+    copy.rename(copy.parent / "runs" / "one")
+    assert json.loads(pivotal("show", "--json").out)["folder"] == str(Path("runs", "one"))
+
+
 def test_json_of_a_run(pivotal: Run, run_folder: Path) -> None:
     shown = json.loads(pivotal("show", run_folder, "--json").out)
     assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())

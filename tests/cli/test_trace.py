@@ -19,7 +19,7 @@ from pivotal.records.traces import Traces
 
 @pytest.fixture(scope="module")
 def kept(run_folder: Path) -> Traces:
-    traces = RunFolder.open(run_folder).traces()
+    traces = RunFolder(run_folder).traces()
     assert traces is not None
     return traces
 

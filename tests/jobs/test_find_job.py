@@ -92,7 +92,7 @@ def test_the_folder_is_whole(finding: Finding) -> None:
         "interventions",
     }
     assert json.loads((path / "summary.json").read_text()) == plain(finding.summary)
-    run = RunFolder.open(path)
+    run = RunFolder(path)
     assert run.settings["search"]["max_units"] == 3
     assert run.info.command == "pivotal find"
     best = run.intervention()
@@ -145,7 +145,7 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     ):
         find(QUESTION, SEARCH, runs=3, out=str(out), command="pivotal find", watch=Onlooker(20, stop))
     assert signal.getsignal(signum) is before
-    assert RunFolder.open(out).runs_saved() == 3
+    assert RunFolder(out).runs_saved() == 3
     assert not (out / "summary.json").exists()
 
     looking_on = Onlooker()
@@ -153,7 +153,7 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     assert looking_on.seen[0].update > 20, "it went on and did not begin again"
     assert any(text.startswith("Resuming") for text in looking_on.said)
     assert without_times(out) == without_times(finding.folder.path)
-    assert RunFolder.open(out).history() == finding.folder.history()
+    assert RunFolder(out).history() == finding.folder.history()
 
 
 def test_a_run_killed_while_scoring_does_not_search_again(
@@ -186,7 +186,7 @@ def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_p
             find(QUESTION, search, out=str(tmp_path / "new"))
     with pytest.raises(PivotalError, match="seed"):
         find(replace(QUESTION, seed=2**63), SEARCH, out=str(out), overwrite=True)
-    assert RunFolder.open(out).summary().best == done.best
+    assert RunFolder(out).summary().best == done.best
     assert not (tmp_path / "new").exists()
 
 
@@ -237,7 +237,7 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     assert first.folder.settings["search"]["max_units"] == MAX_UNITS["every"]
     again = pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert again.already and not first.already
-    assert again.summary == RunFolder.open(tmp_path / "r").summary() == first.summary
+    assert again.summary == RunFolder(tmp_path / "r").summary() == first.summary
     assert not pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
 
 

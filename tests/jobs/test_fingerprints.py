@@ -123,7 +123,7 @@ def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
     file.write_text(TEMPLATE.replace("0.5", "0.25"))
     words = "the number or the share of held-out pairs that the phenomenon states has changed"
     with pytest.raises(PivotalError, match=rf"are not known: {words} .*0\.5 there and 0\.25 here\)\. Cure\."):
-        RunFolder.open(out).check_pairs(asked, asked.load_pairs(), "Cure.")
+        RunFolder(out).check_pairs(asked, asked.load_pairs(), "Cure.")
     with pytest.raises(PivotalError, match=f"holds another run: {words}"):
         again(asked, SHORT, out)
     assert again(replace(asked, test=4), SHORT, tmp_path / "stated").folder.settings.get("held_out") is None

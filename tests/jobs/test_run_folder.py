@@ -47,7 +47,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
     made = RunFolder.create(tmp_path / "a" / "b", SETTINGS, {"command": "pivotal find"})
-    found = RunFolder.open(tmp_path / "a" / "b")
+    found = RunFolder(tmp_path / "a" / "b")
     assert found == made
     assert found.settings == SETTINGS
     assert found.info.command == "pivotal find"
@@ -94,7 +94,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     again = RunFolder.create(tmp_path, {**SETTINGS, "seed": 1})
     assert set(files(tmp_path)) == {"run.json", *mine}
     assert not (tmp_path / "interventions" / "1").exists()
-    assert RunFolder.open(tmp_path).settings == again.settings
+    assert RunFolder(tmp_path).settings == again.settings
 
 
 @pytest.mark.parametrize("name", ["interventions", "interventions/0", "figures"])
@@ -112,10 +112,10 @@ def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> N
 
 def test_not_a_run_folder(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match=r"not a run folder"):
-        RunFolder.open(tmp_path / "nowhere")
+        RunFolder(tmp_path / "nowhere")
     (tmp_path / "run.json").write_text('{"format": "other"}')
     with pytest.raises(PivotalError, match="format cannot be"):
-        RunFolder.open(tmp_path)
+        RunFolder(tmp_path)
 
 
 def test_a_path_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_pa
     (tmp_path / f".{'0a' * 8}.partial").write_text('{"format": "pivo')
     RunFolder.check_free(tmp_path, SETTINGS, overwrite=False)
     RunFolder.create(tmp_path, SETTINGS)
-    assert RunFolder.open(tmp_path).settings == SETTINGS
+    assert RunFolder(tmp_path).settings == SETTINGS
     assert not list(tmp_path.rglob("*.partial"))
 
 
@@ -253,7 +253,7 @@ def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
     RunFolder.check_free(tmp_path, {"seed": 2}, overwrite=False)
     made = RunFolder.create(tmp_path, {"seed": 2})
-    assert made.settings == RunFolder.open(tmp_path).settings == {"seed": 2}
+    assert made.settings == RunFolder(tmp_path).settings == {"seed": 2}
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 

@@ -77,7 +77,7 @@ def content(place: Path) -> dict[str, Any]:
             copied = Path(mkdtemp(dir=place)) / "copy"
             shutil.copytree(place / name, copied)
             is_study = StudyFolder.holds(copied)
-            page = write_study(copied) if is_study else write_report(RunFolder.open(copied))
+            page = write_study(copied) if is_study else write_report(RunFolder(copied))
             for made in [page, *copied.glob("tables.*")]:
                 kept = found.pop(f"{name}/{made.name}").read_text()
                 assert made.read_text().replace(str(copied), name) == kept, "made from another state"

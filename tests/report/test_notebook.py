@@ -193,7 +193,7 @@ def test_what_was_saved_is_shown_without_torch(folder: RunFolder) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from pivotal.jobs.run_folder import RunFolder\n"
-        "run = RunFolder.open(sys.argv[1]); best = run.intervention()\n"
+        "run = RunFolder(sys.argv[1]); best = run.intervention()\n"
         "shown = [run._repr_html_(), best._repr_html_(), run.plot().to_json(), best.plot().to_json()]\n"
         "print(min(map(len, shown)) > 200)"
     )

@@ -88,7 +88,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
     code = (
         "import sys; sys.modules['torch'] = None  # as on a machine without it\n"
         "from pivotal.jobs.run_folder import RunFolder; from pivotal.report.page import write_report\n"
-        f"write_report(RunFolder.open({str(copy)!r}))"
+        f"write_report(RunFolder({str(copy)!r}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in FIGURES:
@@ -120,7 +120,7 @@ def test_no_sentence_can_break_the_page(
         row["prefix"], row["group"] = evil, evil
     kept["traces"][0]["tokens"][0] = evil
     changed(copy / "traces.json", **kept)
-    text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
+    text = write_report(RunFolder(copy)).read_text(encoding="utf-8")
     check_page(text)
     assert "<img" not in text and "&lt;/script&gt;" in text
 
@@ -156,7 +156,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     summary |= {"prevalence": {label: summary["prevalence"][label]}, "rejected": rejected}
     changed(copy / "summary.json", **summary)
     (copy / "history.jsonl").unlink()
-    text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
+    text = write_report(RunFolder(copy)).read_text(encoding="utf-8")
     assert "1 of 64 units switches planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
@@ -170,7 +170,7 @@ def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFo
     assert "The trace of any other sentence" not in text_of(folder)
     kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
     changed(copy / "traces.json", traces=kept["traces"][:5])
-    text = unescape(write_report(RunFolder.open(copy)).read_text(encoding="utf-8"))
+    text = unescape(write_report(RunFolder(copy)).read_text(encoding="utf-8"))
     assert f"<code>{shlex.join(['pivotal', 'trace', str(copy), '--pair'])} NUMBER</code>" in text
 
 

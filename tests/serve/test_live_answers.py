@@ -25,7 +25,7 @@ from pivotal.records.intervention import Intervention
 
 @pytest.fixture(scope="module")
 def found(planted_run: Path) -> Intervention:
-    return RunFolder.open(planted_run).intervention()
+    return RunFolder(planted_run).intervention()
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_a_finished_search_is_a_run_that_opens_with_its_report(running: Running)
     client = running.client
     client.ask("find", {**PLANTED, "updates": 20, "max_units": 3})
     end = list(running.events(1))[-1]
-    assert end["kind"] == "done" and RunFolder.open(end["path"]).finished
+    assert end["kind"] == "done" and RunFolder(end["path"]).finished
     assert [run["run"] for run in client.ask("state")["runs"]] == [end["run"]]
     assert client.ask("open", {"run": end["run"]})["report"]
     assert (

@@ -29,8 +29,11 @@ class ShowOptions:
 
 @shared_options.takes_options
 def show(
-    folder: Annotated[str, argument("The folder of a run or a study.", metavar="FOLDER")],
     options: ShowOptions,
+    folder: Annotated[
+        str | None,
+        argument("The folder of a run or a study. Default: the newest run in runs/.", metavar="[FOLDER]"),
+    ] = None,
     browser: Annotated[
         bool, in_output("Open the page in the browser. It is written if missing.", "--open")
     ] = False,
@@ -40,9 +43,10 @@ def show(
 
     --page writes the page again from the data in the folder, and --open opens it.
     """
+    from pivotal.jobs.run_folder import newest_run
     from pivotal.report.study import StudyFolder
 
-    site = options.site
+    folder, site = folder or str(newest_run()), options.site
     study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
     if study is None and site is not None:
         raise PivotalError(f"--site is for a study, but {folder} is not one. Leave it out.")
@@ -63,7 +67,7 @@ def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: boo
 
     path = Path(folder) / REPORT
     if again or (needed and not path.is_file()):
-        return write_report(RunFolder.open(folder)) if study is None else write_study(study.path)
+        return write_report(RunFolder(folder)) if study is None else write_study(study.path)
     return path if needed else None
 
 

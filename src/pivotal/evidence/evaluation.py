@@ -15,6 +15,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.evidence import Share
+from pivotal.records.frame import to_frame
 from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control, DropOne, Fidelity
 from pivotal.records.traces import PairOutcome
@@ -45,6 +46,11 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The scores as plain data, in the format of summary.json."""
         return serial.plain(self)
+
+    def to_frame(self) -> Any:
+        """A data frame with a row for each pair: its sentence, the log-odds of the target word untouched and edited,
+        and whether the preference flipped."""
+        return to_frame([outcome.as_row() for outcome in self.outcomes])
 
     def __repr__(self) -> str:
         units = "1 unit" if self.units == 1 else f"{self.units:,} units"

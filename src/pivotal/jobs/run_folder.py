@@ -21,6 +21,7 @@ from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
+from pivotal.records.frame import to_frame
 from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
 from pivotal.records.run import Progress, RunRecord
 from pivotal.records.summary import Summary
@@ -59,7 +60,7 @@ _FINGERPRINTS = {
 """What it means if a fingerprint among the settings differs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class RunFolder:
     """The folder of a run. Anybody may read it; only a process that holds its lock (`files.locked`) writes there."""
 
@@ -67,26 +68,26 @@ class RunFolder:
     info: RunRecord
     """The content of run.json."""
 
-    @staticmethod
-    def open(path: str | Path) -> RunFolder:
-        """Open the folder of a run. Raises PivotalError if it is not one."""
+    def __init__(self, path: str | Path, info: RunRecord | None = None) -> None:
+        """Open the folder of a run. Raises PivotalError if it is not one. `info` is given if it was read already."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
+        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "info", info or serial.read(path / RUN, RunRecord, missing=missing))
 
     @staticmethod
     def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
         """The folder, if a run with the same settings began there, finished or not."""
         if not (path / RUN).is_file():
             return None
-        found = RunFolder.open(path)
+        found = RunFolder(path)
         return None if changes(found.settings, serial.plain(settings)) else found
 
     @staticmethod
     def check_free(path: Path, settings: Mapping[str, Any], *, overwrite: bool) -> None:
         """Raise PivotalError if the folder holds another run, unless that is to be overwritten, or other files."""
         if (path / RUN).is_file():
-            differing = [] if overwrite else changes(RunFolder.open(path).settings, serial.plain(settings))
+            differing = [] if overwrite else changes(RunFolder(path).settings, serial.plain(settings))
             if differing:
                 raise PivotalError(
                     f"{path} holds another run: {'; '.join(differing)}. "
@@ -291,7 +292,7 @@ def read_run(path: Path, read: Callable[[RunFolder], T]) -> T:
     for _ in range(100):
         before = _mark(path)
         try:
-            found = read(RunFolder.open(path))
+            found = read(RunFolder(path))
         except PivotalError:
             if _mark(path) == before and not (path / REPLACED).is_file():
                 raise
@@ -322,6 +323,23 @@ def listed_run(path: Path) -> dict[str, Any]:
     units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
     found = {"started": folder.info.started, "finished": summary is not None, **asked}
     return {**entry, **found, "units": units, "flip_accuracy": flipped}
+
+
+def runs(folder: str | Path = "runs") -> Any:
+    """The runs in a folder as a data frame: a row for each, with its question, state, flips and units."""
+    return to_frame([listed_run(path) for path in run_paths(folder)])
+
+
+def newest_run(folder: str | Path = "runs") -> Path:
+    """The run in a folder that was begun last."""
+    if found := run_paths(folder):
+        return max(found, key=lambda path: (path / RUN).stat().st_mtime)
+    raise PivotalError(f"There is no run in {folder}. `pivotal find` makes one; or name the folder of a run.")
+
+
+def run_paths(folder: str | Path) -> list[Path]:
+    """The folders of runs in a folder, by name."""
+    return sorted(path.parent for path in Path(folder).glob(f"*/{RUN}"))
 
 
 # -- settings ------------------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from pivotal.records.evidence import Effect, Evidence, Share, TextCost, Verdict
+from pivotal.records.frame import to_frame
 from pivotal.records.serial import Number, Record
 from pivotal.units import Steps, Values
 
@@ -261,3 +263,16 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def best_run(self) -> RunScores:
         return self.runs[self.best]
+
+    def to_frame(self) -> Any:
+        """A data frame with a row for each run: its scores and its units."""
+        names = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
+        return to_frame(
+            [
+                {"model": self.model, "phenomenon": self.phenomenon, "best": run is self.best_run}
+                | {name: getattr(run, name) for name in names}
+                | {"low": run.interval[0], "high": run.interval[1], "unit_names": " ".join(run.unit_labels)}
+                | {"untouched_target": run.target[0], "edited_target": run.target[1]}
+                for run in self.runs
+            ]
+        )

@@ -173,6 +173,12 @@ class PairOutcome(Record, frozen=True, kw_only=True):
         # Computed from the log-odds, even if a file states another value.
         force_setattr(self, "flipped", self.log_odds[1] > 0)
 
+    def as_row(self) -> dict[str, Any]:
+        """The outcome as a row of a table."""
+        row = serial.plain(self)
+        row["untouched_log_odds"], row["edited_log_odds"] = row.pop("log_odds")
+        return {**row, "words": " / ".join(self.words)}
+
 
 class Traces(Record, frozen=True, kw_only=True, tag_field="format", tag=FORMAT):
     """traces.json: the outcomes of the held-out pairs of a run, and complete traces of some pairs."""

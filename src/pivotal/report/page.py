@@ -29,7 +29,7 @@ _SETTINGS = ("model", "model_fingerprint", "phenomenon", "data_fingerprint", "sp
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
     with locked(folder.path):
-        folder = RunFolder.open(folder.path)
+        folder = RunFolder(folder.path)
         folder.remove_partials()
         summary = folder.summary()
         drawn = figures(summary, folder.history())

@@ -18,6 +18,7 @@ from pivotal.models.bases import stored_bases
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import check_seed
+from pivotal.records.frame import to_frame
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.searches.tools import HardMasks, RunValues, SoftMasks
@@ -85,6 +86,18 @@ class Discovery:
     def best(self) -> Intervention:
         """The intervention of the best run."""
         return self.interventions[self.best_run]
+
+    def to_frame(self) -> Any:
+        """A data frame with a row for each unit of each run: its value in each direction."""
+        return to_frame(
+            [
+                {"run": run, "best": run == self.best_run, "unit": str(unit)}
+                | {label: row[i] for label, row in one.shown_values.items()}
+                | {"train_score": self.train_score[run]}
+                for run, one in enumerate(self.interventions)
+                for i, unit in enumerate(one.units)
+            ]
+        )
 
     def __repr__(self) -> str:
         if len(self.interventions) == 1:

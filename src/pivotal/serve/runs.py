@@ -109,7 +109,7 @@ class LiveRuns:
         return live.about(live.unit(name))
 
     def _open(self, path: Path, which: int, _changed: int) -> LiveIntervention:
-        folder = RunFolder.open(path)
+        folder = RunFolder(path)
         question, intervention = Question.of(folder.settings), folder.intervention(which)
         model = self._model(question.model, question.priming, question.dtype)
         intervention.check_model(model.name, model.fingerprint())
@@ -127,7 +127,7 @@ def _run_folder(path: Path) -> Path:
     """The folder of a run, checked. `RUN/interventions/0` stands for its run."""
     if path.resolve().parent.name == INTERVENTIONS and (path / CARD).is_file():
         path = path.resolve().parents[1]
-    folder = RunFolder.open(path)
+    folder = RunFolder(path)
     if not folder.runs_saved():
         raise PivotalError(
             f"The live page needs units, but the run in {path} has saved none yet. Resume it first: repeat its command."

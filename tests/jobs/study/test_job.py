@@ -35,13 +35,13 @@ def test_a_row_says_all_about_a_run(finished: Path) -> None:
         for seed in (3, 4)
     ]
     row = rows[0]
-    summary = RunFolder.open(finished / row.folder).summary()
+    summary = RunFolder(finished / row.folder).summary()
     assert row.accuracy == summary.runs[0].flip_accuracy
     assert (row.forward_nodes, row.total_seconds) == (summary.forward_nodes, summary.seconds.total)
     assert row.batch == [3, 4] and row.split_seed == 3
     assert (row.model_fingerprint, row.device) == (plant().model.fingerprint(), "cpu")
     assert row.machine.endswith("1 used") and row.versions["torch"]
-    intervention = RunFolder.open(finished / row.folder).intervention(0)
+    intervention = RunFolder(finished / row.folder).intervention(0)
     assert [str(unit) for unit in row.found] == [str(unit) for unit in intervention.units]
     assert row.found[0].values["plural"] == pytest.approx(float(intervention.values[1, 0]))
 

@@ -52,10 +52,7 @@ def test_two_lanes_are_the_whole_study(
     assert (out / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
     assert (done.taken, done.finished, done.runs) == (8, 8, 8)
     for row in done.rows:
-        assert (
-            RunFolder.open(out / str(row.folder)).summary()
-            == RunFolder.open(finished / str(row.folder)).summary()
-        )
+        assert RunFolder(out / str(row.folder)).summary() == RunFolder(finished / str(row.folder)).summary()
     said = Said()
     assert not study(tiny(), out=out, watch=said).failed and said.cells == []
 
@@ -111,7 +108,7 @@ def test_a_run_that_was_begun_here_keeps_its_folder(
     write_rows(out, ())
     rows = merge(tiny(), [first], out=out).rows
     assert rows[0].folder == f"{row.folder}-2" and (begun / "run.json").is_file()
-    assert RunFolder.open(out / str(rows[0].folder)).finished
+    assert RunFolder(out / str(rows[0].folder)).finished
     assert {one.folder for one in dry_run(tiny(), out=out).rows.values()} == {one.folder for one in rows}
 
 

@@ -72,7 +72,7 @@ def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path: Path
         np.save(file, sign * np.eye(64, dtype=np.float32))
         (row, _) = Worker(StudyPlace("tiny", tmp_path)).rows(whole)
         assert (row.error or "").startswith("ZeroDivisionError")
-        prints.append(RunFolder.open(tmp_path / whole.folder).settings["sites_fingerprint"])
+        prints.append(RunFolder(tmp_path / whole.folder).settings["sites_fingerprint"])
     assert prints[0] == prints[1] != prints[2]
 
 

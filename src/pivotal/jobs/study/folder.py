@@ -97,7 +97,7 @@ def begun_folders(cell: Cell, study: Path) -> list[RunBatch]:
     home = home_of(cell, study)
     found = []
     for path in (study / home).glob(f"*/{RUN}"):
-        if seeds := RunFolder.open(path.parent).info.seeds:
+        if seeds := RunFolder(path.parent).info.seeds:
             found.append(RunBatch(cell, range(seeds[0], seeds[-1] + 1), f"{home}/{path.parent.name}"))
     return sorted(found, key=lambda batch: batch.seeds.start)
 

@@ -67,7 +67,7 @@ def stored_rows(name: str, cells: Sequence[Cell], folder: Path) -> StoredRows:
         else:
             stored.foreign.append(row)
     for batch in (batch for cell in cells for batch in begun_folders(cell, folder)):
-        run_folder = RunFolder.open(folder / batch.folder)
+        run_folder = RunFolder(folder / batch.folder)
         before = [stored.rows[run] for run in batch.runs if run in stored.rows]
         elsewhere = {row.run for row in before if row.done and row.folder != batch.folder}
         if not run_folder.finished or elsewhere.issuperset(batch.runs):

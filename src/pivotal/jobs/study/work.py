@@ -122,7 +122,7 @@ class Worker:
         watch: Watch,
     ) -> list[StudyRow]:
         cell, place = batch.cell, self._place
-        begun = RunFolder.open(path) if (path / RUN).is_file() else None
+        begun = RunFolder(path) if (path / RUN).is_file() else None
         now = fingerprints(question, model, pairs, cell.search)
         # A begun run starts again if a file that it reads has changed. A finished one is refused by `find`.
         stale = begun is not None and not begun.finished and bool(changed_files(begun.settings, now))
