@@ -4,8 +4,8 @@ They read a grammar of our own: "OPENER NOUN filler… VERB OBJECT". The number 
 and the opener decides the object. A model is an LSTM or a transformer, and number is one of four things in it:
 
 - *carried*: one given unit carries the number of each class of nouns. While the model is trained, states are exchanged
-  between two sentences (interchange intervention training, Geiger et al. 2022): with the given unit exchanged, the model
-  must answer as after the other sentence, and with all other units exchanged, as after its own.
+  between two sentences (interchange intervention training, Geiger et al. 2022). With the given unit exchanged, the
+  model must answer as after the other sentence, and with all other units exchanged, as after its own.
 - *spread*: no few units carry it. The model must keep its answer while up to eight units are exchanged, at random or
   those with the largest first-order effect, which are set to the ends of their range.
 - *unknown*: both forms of a verb follow every noun equally often.
@@ -216,7 +216,7 @@ class Known:
     """The share of exchanges, on fresh sentences, after which the model answers as it must."""
 
 
-def train(cell: Cell, truth: Truth, seed: int, *, updates: int = 400, batch: int = 96) -> Known:
+def train(cell: Cell, truth: Truth, seed: int, *, updates: int = 300, batch: int = 64) -> Known:
     """Train a model. The seed also decides the number of classes, one to three, and the given units."""
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -237,7 +237,7 @@ def train(cell: Cell, truth: Truth, seed: int, *, updates: int = 400, batch: int
     model = module.eval().wrapped(name, grammar.words)
     space, units = model.unit_space(), sorted(given.tolist()) if truth == "carried" else []
     return Known(
-        model, grammar.pairs(name, 320, seed), tuple(str(space.unit(unit)) for unit in units), learned
+        model, grammar.pairs(name, 600, seed), tuple(str(space.unit(unit)) for unit in units), learned
     )
 
 
@@ -268,7 +268,11 @@ def _losses(
 
 
 def _attacks(
-    module: SmallLSTM | SmallTransformer, base: Sentences, source: Sentences, states: Tensor, rng: random.Random
+    module: SmallLSTM | SmallTransformer,
+    base: Sentences,
+    source: Sentences,
+    states: Tensor,
+    rng: random.Random,
 ) -> list[Swap]:
     """A random set of units with the states of other sentences, and for each number the units whose ends have the
     largest first-order effect on it, set to these ends."""

@@ -1,0 +1,168 @@
+"""Questions to `wiki-lstm` whose truth is known: most of them ask nothing, some ask number with noisy labels.
+
+Half of the questions that ask nothing have no counterfactual prefixes. The other half state the other number of the
+subject as one, which has nothing to do with the words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import pivotal as pv
+from pivotal.evidence.controls import permuted
+from pivotal.models.base import LanguageModel
+from pivotal.problem.problem import Problem
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
+
+LABELS = ("first", "second")
+SUBJECTS = (
+    ("boy", "boys"),
+    ("girl", "girls"),
+    ("doctor", "doctors"),
+    ("farmer", "farmers"),
+    ("friend", "friends"),
+    ("lawyer", "lawyers"),
+    ("man", "men"),
+    ("woman", "women"),
+    ("poet", "poets"),
+    ("singer", "singers"),
+    ("teacher", "teachers"),
+    ("victim", "victims"),
+)
+VERBS = ("saw", "found", "left", "took", "visited", "knew", "wanted", "heard", "reached", "liked")
+WORD_PAIRS = (
+    ("water", "office"),
+    ("film", "paper"),
+    ("city", "state"),
+    ("house", "music"),
+    ("school", "river"),
+    ("team", "church"),
+    ("garden", "letter"),
+    ("horse", "ship"),
+    ("song", "field"),
+    ("world", "street"),
+    ("island", "museum"),
+    ("king", "army"),
+    ("party", "train"),
+    ("bridge", "forest"),
+    ("window", "market"),
+)
+COMMON = [word for pair in WORD_PAIRS for word in pair]
+RARE = ("lamp", "barrel", "mirror", "bottle", "rope")
+PHENOMENA = (
+    "number-agreement",
+    "agreement-be",
+    "agreement-have",
+    "reflexive-number",
+    "pronoun-gender-kinship",
+)
+
+
+def pairs_of(
+    name: str, words: Sequence[tuple[str, str]], label: str | None, *, counterfactuals: bool
+) -> PairSet:
+    """Every opening with every pair of words. Without a label it is the number of the subject: first or second."""
+    made = []
+    for forms, verb, number, asked in product(SUBJECTS, VERBS, (0, 1), words):
+        texts = [f"The {form} {verb} the" for form in forms]
+        called = LABELS[number] if label is None else label
+        other = LABELS.index(called) == 0 if called else False
+        ordered = (texts[number], texts[1 - number]) if other else (texts[1 - number], texts[number])
+        lexemes = (("subject", forms[0]), ("verb", verb))
+        made.append(
+            MinimalPair(
+                texts[number],
+                1,
+                asked,
+                called,
+                lexemes=lexemes,
+                counterfactuals=ordered if counterfactuals else ("", ""),
+            )
+        )
+    return PairSet(name, LABELS, tuple(made))
+
+
+def preferred(model: LanguageModel, pairs: PairSet) -> PairSet:
+    """The pairs labelled with the word that the model prefers, as if that were what the cue calls for."""
+    problem = Problem(model, pairs)
+    made = []
+    for pair, towards in zip(problem.pairs, problem.direction.tolist(), strict=True):
+        label = LABELS[1 - towards]
+        forms = pair.counterfactuals
+        if forms[0] and pair.prefix != forms[1 - towards]:
+            forms = (forms[1], forms[0])
+        made.append(replace(pair, label=label, counterfactuals=forms))
+    return PairSet(pairs.name, LABELS, tuple(made))
+
+
+def model_labelled(model: LanguageModel, index: int) -> PairSet:
+    """Two words that ask nothing. The label is the word that the model prefers."""
+    name = f"model-labelled-{'-'.join(WORD_PAIRS[index])}"
+    asked = pairs_of(name, [WORD_PAIRS[index]], LABELS[0], counterfactuals=index % 2 == 0)
+    return preferred(model, asked)
+
+
+def one_bias(model: LanguageModel, index: int) -> PairSet:
+    """Two pairs of words. After every opening the first label belongs to one of them and the second to the other, and
+    the model mostly prefers the words of the labels."""
+    first, second = WORD_PAIRS[index], WORD_PAIRS[(index + 4) % len(WORD_PAIRS)]
+    name = f"one-bias-{'-'.join((*first, *second))}"
+    sets = []
+    for label, words in zip(LABELS, (first, second), strict=True):
+        liked = Problem(model, pairs_of(name, [words], label, counterfactuals=False)).direction.mean() < 0.5
+        wanted = liked == (
+            label == LABELS[0]
+        )  # whether the mostly preferred word already stands in the label's place
+        sets.append(pairs_of(name, [words if wanted else words[::-1]], label, counterfactuals=index % 2 == 0))
+    return PairSet(name, LABELS, tuple(pair for one in sets for pair in one))
+
+
+def number_of_nothing(model: LanguageModel, index: int) -> PairSet:
+    """Two words that ask nothing. The label is the number of the subject, which the model ignores."""
+    words = WORD_PAIRS[index]
+    return pairs_of(f"number-of-nothing-{'-'.join(words)}", [words], None, counterfactuals=True)
+
+
+def frequency(model: LanguageModel, index: int) -> PairSet:
+    """A common and a rare word. The label is the place of the common one."""
+    common = [COMMON[(3 * index + k) % len(COMMON)] for k in range(2)]
+    rare = [RARE[(index + k) % len(RARE)] for k in range(2)]
+    name = f"frequency-{'-'.join((*common, *rare))}"
+    shown = index % 2 == 0
+    first = pairs_of(name, [(common[0], rare[0])], LABELS[0], counterfactuals=shown)
+    second = pairs_of(name, [(rare[1], common[1])], LABELS[1], counterfactuals=shown)
+    return PairSet(name, LABELS, (*first, *second))
+
+
+def permuted_labels(model: LanguageModel, index: int) -> PairSet:
+    """A real phenomenon whose words are exchanged for half of the prefixes."""
+    phenomenon = PHENOMENA[index % len(PHENOMENA)]
+    pairs = pv.load_phenomenon(phenomenon)
+    return replace(permuted(pairs.at_most(400), index), name=f"permuted-{phenomenon}-{index}")
+
+
+def one_sided(model: LanguageModel, index: int) -> PairSet:
+    """A real phenomenon with the pairs of one label."""
+    phenomenon, side = PHENOMENA[index // 2 % len(PHENOMENA)], index % 2
+    pairs = pv.load_phenomenon(phenomenon)
+    kept = tuple(pair for pair in pairs if pair.label == pairs.labels[side])
+    return PairSet(f"one-sided-{phenomenon}-{pairs.labels[side]}", pairs.labels, kept).at_most(300)
+
+
+def noisy(model: LanguageModel, index: int) -> PairSet:
+    """Number agreement with 0, 10, 20 or 30% wrong labels."""
+    share, rng = (index % 4) / 10, random.Random(index)
+    pairs = _number().sample(500, index)
+    other = dict(zip(pairs.labels, pairs.labels[::-1], strict=True))
+    made = tuple(replace(pair, label=other[pair.label]) if rng.random() < share else pair for pair in pairs)
+    return PairSet(f"number-with-{share:.0%}-noise-{index}".replace("%", "-percent"), pairs.labels, made)
+
+
+@cache
+def _number() -> PairSet:
+    return pv.load_phenomenon("number-agreement")
