@@ -1,6 +1,6 @@
 """How often is the verdict right? A bench of questions and models whose truth is known.
 
-    python benchmarks/calibration.py [--only KIND] [--most N] [--out docs/results/calibration.jsonl] [--part I/N]
+    python benchmarks/calibration.py [--only KIND …] [--most N] [--out docs/results/calibration.jsonl] [--part I/N]
     python benchmarks/calibration.py --table
 
 The truth of a question is one of three things. *Units*: given units carry the answer, because the model was built or
@@ -180,9 +180,9 @@ def row_of(kind: str, index: int, *, always: bool = False) -> Row:
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}
 
 
-def questions(only: str, most: int | None) -> Iterator[tuple[str, int]]:
+def questions(only: Sequence[str], most: int | None) -> Iterator[tuple[str, int]]:
     """All questions, one of each kind in turn, so that a run that is stopped has asked some of each."""
-    chosen = {name: kind for name, kind in kinds().items() if only in name}
+    chosen = {name: kind for name, kind in kinds().items() if any(part in name for part in only)}
     for index in range(max((kind.count for kind in chosen.values()), default=0)):
         for name, kind in chosen.items():
             if index < min(kind.count, most or kind.count):
@@ -247,7 +247,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="only the kinds whose names contain this")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="only the kinds whose names contain one of these"
+    )
     parser.add_argument("--most", type=int, default=None, help="the most questions of each kind")
     parser.add_argument("--out", type=Path, default=ROWS)
     parser.add_argument("--part", default="0/1", help="which part of the questions, such as 0/2 and 1/2")

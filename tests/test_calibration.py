@@ -1,0 +1,36 @@
+"""The bench of the verdict: questions of known truth, through its own functions."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from tests.paths import ROOT, loaded
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return loaded("calibration", "benchmarks")
+
+
+@pytest.mark.slow
+def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType) -> None:
+    """A planted model, an LSTM that was trained to carry number in one unit, and one that does not know it."""
+    rows = [bench.row_of(kind, 0) for kind in ("planted", "lstm, carried", "lstm, unknown")]
+    assert [bench.right(row) for row in rows] == [True, True, True]
+    assert [row.get("recovered") for row in rows] == [True, True, None]
+    assert rows[1]["learned"] > 0.99, "the given unit must carry the answer"
+    assert "the model knows it" in rows[2]["failed"] and not rows[2]["searched"]
+
+
+def test_a_verdict_is_right_if_it_says_what_is_true(bench: ModuleType) -> None:
+    rows = [
+        {"kind": "planted", "half": 0, "truth": "units", "verdict": "decide", "recovered": True},
+        {"kind": "planted", "half": 1, "truth": "units", "verdict": "nudge", "recovered": False},
+        {"kind": "permuted", "half": 1, "truth": "nothing", "verdict": "switch"},
+    ]
+    assert [bench.right(row) for row in rows] == [True, False, False]
+    table = bench.tables(rows)
+    assert "| planted | units | 2 | 1 | 0 | 1 | 0 | 1 | 1 |" in table
+    assert "| false *switch* or *decide* | – | 1 of 1: 100.0%" in table
