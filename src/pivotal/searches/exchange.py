@@ -15,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import dense, spread
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
-from pivotal.searches.attribution import LONGER, Attribution, Value
+from pivotal.searches.attribution import LONGER, Attribution
 from pivotal.searches.base import (
     Attempt,
     Discovery,
@@ -28,7 +28,7 @@ from pivotal.searches.base import (
 from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.refit import FITTED, RATE, Refit
-from pivotal.searches.tools.trials import gains_at, places_of, score_runs
+from pivotal.searches.tools.trials import better_ends, gains_at, places_of, score_runs
 
 _COMPARED = 256
 """Number of distinct prefixes on which the best swaps are compared with the set."""
@@ -50,15 +50,12 @@ class Exchange(Attribution):
         "the default: units ranked by gradients, then swapped one at a time while that lowers the loss"
     )
 
-    value: Value = "bound"
-    """The values at which units are ranked and tried: the bound of their values with the larger gain, the end of the
-    natural range with the larger gain, or their mean under the target label."""
     start: str = ""
     """Folder of an intervention to begin with. By default the search begins with the units that rank first."""
     rounds: int = 6
     """Maximum number of swaps."""
-    candidates: int = 16
-    """Swaps scored by masked runs in each round: those with the lowest first-order estimate of the loss."""
+    candidates: int = 4
+    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain."""
     finalists: int = 4
     """Swaps that are compared with the set on more prefixes."""
     sample: int = 64
@@ -107,12 +104,14 @@ class Exchange(Attribution):
         start, size = self._start(), most_units(self.max_units, problem)
         price = self.terms.first_price(problem)
         walks = []
-        for score, ends in self.ranked(problem, attempt):
-            mask = torch.zeros(len(problem.labels), len(problem.space), dtype=torch.bool, device=ends.device)
+        for run, (score, values) in enumerate(self.ranked(problem, attempt)):
+            mask = torch.zeros(len(problem.labels), len(problem.space), dtype=torch.bool, device=score.device)
             mask[:, score.topk(size).indices] = True
-            values = ends
+            ends = values
+            if problem.values == "unbounded":
+                ends = better_ends(problem.sample(self.prefixes, attempt.seed + run), self.terms)
             if start is not None:
-                mask, values = (part[0] for part in dense(start, problem.space, ends.device))
+                mask, values = (part[0] for part in dense(start, problem.space, score.device))
             everyone = bool(mask.any(0).all())
             walks.append(_Walk(mask.bool(), values, ends, price, torch.tensor(torch.inf), over=everyone))
         return walks
@@ -209,7 +208,7 @@ class _Step:
     def _swaps(
         self, walk: _Walk, values: SetValues, price: Float[Tensor, " bounds"]
     ) -> tuple[HardMasks, RunValues]:
-        """The sets after each of the swaps with the lowest first-order estimate of the loss."""
+        """The sets after each swap of a unit for one of those with the highest first-order gain in its place."""
         problem, search, mask = self._problem, self._search, walk.mask
         units = mask.any(0).nonzero()[:, 0]
         row = torch.arange(len(units), device=mask.device)
@@ -218,15 +217,14 @@ class _Step:
         prices = price.expand(len(units), -1)
         at = torch.where(spread(problem.space, mask), values, walk.ends).expand(len(units), -1, -1)
         sample = problem.sample(search.sample, self._seed)
-        loss, gain = gains_at(sample, search.terms, prices, without, at)
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
-        estimate = loss[:, None] - (gain * acting).sum(1)
-        estimate[:, units] = torch.inf
-        room = len(units) * (len(problem.space) - len(units))
-        best = estimate.flatten().topk(min(search.candidates, room), largest=False).indices
-        out, in_ = best // len(problem.space), best % len(problem.space)
-        swap = torch.arange(len(best), device=mask.device)
-        masks, tried = without[out].clone(), values.repeat(len(best), 1, 1)
+        gain = (gains_at(sample, search.terms, prices, without, at) * acting).sum(1)
+        gain[:, units] = -torch.inf
+        room = len(problem.space) - len(units)
+        in_ = gain.topk(min(search.candidates, room)).indices.flatten()
+        out = row.repeat_interleave(len(in_) // len(row))
+        swap = torch.arange(len(in_), device=mask.device)
+        masks, tried = without[out], values.repeat(len(in_), 1, 1)
         masks[swap, :, in_] = mask[:, units[out]].T
         where = self._places[in_]
         tried[swap[:, None], :, where] = walk.ends[:, where].permute(1, 2, 0)

@@ -96,7 +96,7 @@ def better_ends(problem: Problem, terms: Terms) -> SetValues:
     shape = (1, len(problem.labels), len(problem.space))
     nothing = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
     price, ends = terms.first_price(problem)[None], ends_of(grid_of(problem, points=3))
-    low, high = (gains_at(problem, terms, price, nothing, end[None])[1][0] for end in ends)
+    low, high = (gains_at(problem, terms, price, nothing, end[None])[0] for end in ends)
     return torch.where(spread(problem.space, low > high), *ends)
 
 
@@ -115,34 +115,27 @@ def first_order(
     so that the two ends of the grid suffice. Each direction takes the better end.
     """
     ends = [torch.where(spread(problem.space, mask), values, end) for end in ends_of(grid)]
-    low, high = (gains_at(problem, terms, price, mask, at)[1] for at in ends)
+    low, high = (gains_at(problem, terms, price, mask, at) for at in ends)
     gain = torch.maximum(low, high)
     if active is not None:
         gain = gain * active[..., None]
     return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
 
 
-def gains_at(
-    problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues
-) -> tuple[Float[Tensor, " runs"], SoftMasks]:
-    """The loss of each set, with KL and the other bounded costs times their prices, and the first-order gain of each
-    unit at its value in each direction."""
+def gains_at(problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues) -> SoftMasks:
+    """The first-order gain of each unit at its value in each direction, beside the units of each mask."""
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
 
-    def both(some: Int[Tensor, " some"]) -> tuple[Tensor, Tensor]:
+    def gain(some: Int[Tensor, " some"]) -> Float[Tensor, "some directions units"]:
         slope_at = mask[some].float().requires_grad_()
         outcome = problem.run(slope_at, values[some])
         costs = terms.costs(problem, outcome, drawn)
         loss = terms.loss(outcome, drawn) + (price[some] * costs.abs()).sum(1)
-        return loss.detach(), -torch.autograd.grad(loss.sum(), slope_at)[0]
+        return -torch.autograd.grad(loss.sum(), slope_at)[0]
 
     runs = torch.arange(len(mask), device=mask.device)
-    parts = [
-        problem.as_memory_allows(partial(both, some))
-        for some in runs.split(problem.runs_at_once(learning=True))
-    ]
-    loss, gain = (torch.cat(part) for part in zip(*parts, strict=True))
-    return loss, gain
+    parts = runs.split(problem.runs_at_once(learning=True))
+    return torch.cat([problem.as_memory_allows(partial(gain, some)) for some in parts])
 
 
 def finalists(
