@@ -32,6 +32,8 @@ from pivotal.searches.tools.trials import better_ends, gains_at, places_of, scor
 
 _COMPARED = 256
 """Number of distinct prefixes on which the best swaps are compared with the set."""
+_FEWEST = 16
+"""The least number of swaps that are scored in a round."""
 _GAIN = 0.005
 """A swap must lower the loss by more than this: less is a difference between samples of pairs."""
 
@@ -52,10 +54,11 @@ class Exchange(Attribution):
 
     start: str = ""
     """Folder of an intervention to begin with. By default the search begins with the units that rank first."""
-    rounds: int = 6
+    rounds: int = 10
     """Maximum number of swaps."""
     candidates: int = 4
-    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain."""
+    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. A set of
+    fewer than four units has sixteen swaps in all."""
     finalists: int = 4
     """Swaps that are compared with the set on more prefixes."""
     sample: int = 64
@@ -221,8 +224,9 @@ class _Step:
         gain = (gains_at(sample, search.terms, prices, without, at) * acting).sum(1)
         gain[:, units] = -torch.inf
         room = len(problem.space) - len(units)
-        in_ = gain.topk(min(search.candidates, room)).indices.flatten()
-        out = row.repeat_interleave(len(in_) // len(row))
+        each = min(max(search.candidates, _FEWEST // len(units)), room)
+        in_ = gain.topk(each).indices.flatten()
+        out = row.repeat_interleave(each)
         swap = torch.arange(len(in_), device=mask.device)
         masks, tried = without[out], values.repeat(len(in_), 1, 1)
         masks[swap, :, in_] = mask[:, units[out]].T
