@@ -50,8 +50,7 @@ def test_swaps_replace_units_that_decide_nothing(tmp_path: Path) -> None:
     search = replace(SEARCH, start=str(tmp_path / "start"))
     assert search.solve(problem).best.units == plant().units
     assert replace(search, rounds=0, prune=-1.0).solve(problem).best.units == plant().decoys
-    with pytest.raises(PivotalError, match=r"adds no units.* has 3 units and max_units is 2"):
-        replace(search, max_units=2).solve(problem)
+    assert len(replace(search, max_units=2).solve(problem).best) == 2
     with pytest.raises(PivotalError, match="same question"):
         search.solve(planted_problem("single"))
 

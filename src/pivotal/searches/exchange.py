@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -53,8 +53,9 @@ class Exchange(Attribution):
     )
 
     start: str = ""
-    """Folder of an intervention to begin with. By default the search begins with the units that rank first."""
-    rounds: int = 10
+    """Folder of an intervention to begin with; units beyond max_units are removed at the end. By default the search
+    begins with the units that rank first."""
+    rounds: int = 6
     """Maximum number of swaps."""
     candidates: int = 4
     """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. A set of
@@ -142,11 +143,6 @@ class Exchange(Attribution):
                 f"{self.start} is for {start.steps} step and {' / '.join(start.directions)}. Choose the same steps "
                 "and labels."
             )
-        if len(start) > (most := most_units(self.max_units, problem)):
-            raise PivotalError(
-                f"An exchange adds no units, but the intervention in {self.start} has {len(start)} units and max_units "
-                f"is {most}. Raise max_units."
-            )
 
 
 @dataclass(frozen=True)
@@ -170,12 +166,8 @@ class _Walk:
 
 
 def _state(problem: Problem, walks: list[_Walk], done: int) -> dict[str, Any]:
-    saved = [{field.name: getattr(walk, field.name) for field in fields(walk)} for walk in walks]
-    return {
-        "interventions": interventions_of(problem, *_masks_and_values(walks)),
-        "walks": saved,
-        "round": done,
-    }
+    found = interventions_of(problem, *_masks_and_values(walks))
+    return {"interventions": found, "walks": [vars(walk) for walk in walks], "round": done}
 
 
 def _masks_and_values(walks: list[_Walk]) -> tuple[HardMasks, RunValues]:
@@ -239,9 +231,6 @@ class _Step:
         self, sample: Problem, price: Float[Tensor, " bounds"], masks: HardMasks, values: RunValues
     ) -> Float[Tensor, " sets"]:
         at_once, terms = sample.runs_at_once(), self._search.terms
-        parts = zip(masks.split(at_once), values.split(at_once), strict=True)
-        scores = [
-            score_runs(sample, terms, price.expand(len(mask), -1), mask.float(), at).score.sum(1)
-            for mask, at in parts
-        ]
-        return torch.cat(scores)
+        parts = zip(masks.float().split(at_once), values.split(at_once), strict=True)
+        scored = (score_runs(sample, terms, price.expand(len(mask), -1), mask, at) for mask, at in parts)
+        return torch.cat([some.score.sum(1) for some in scored])
