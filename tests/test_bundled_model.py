@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from pivotal.files import asset
 from pivotal.models import load_model
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 
 MODELS = asset("models")
@@ -76,18 +75,17 @@ def test_vocabulary_has_every_word_of_the_phenomena_once(folder: Path) -> None:
     assert words_of(*PHENOMENA) - set(words) == set()
 
 
-def test_rounding_the_tied_model_moved_no_construction_by_half_a_point() -> None:
-    measured = read_json(MODELS / "wiki-lstm-tied" / "card.json")["measured"]["number-agreement"]
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("wiki-lstm-tied", "number-agreement"),
+        ("wiki-lstm", "number-agreement"),
+        ("wiki-lstm", "lakretz:number-agreement"),
+    ],
+)
+def test_the_card_says_that_no_construction_moved_by_half_a_point(model: str, name: str) -> None:
+    measured = read_json(MODELS / model / "card.json")["measured"][name]
     assert set(measured["before"]) == set(measured["after"]) == CONSTRUCTIONS | {"all"}
-    for group, share in measured["before"].items():
-        assert abs(measured["after"][group] - share) <= 0.005, group
-
-
-@pytest.mark.parametrize("name", ["number-agreement", "lakretz:number-agreement"])
-def test_card_says_that_the_cut_moved_no_construction_by_half_a_point(name: str) -> None:
-    measured = read_json(FOLDER / "card.json")["measured"][name]
-    assert set(measured["before"]) == set(measured["after"]) == CONSTRUCTIONS | {"all"}
-    assert measured["pairs"] == 12_000
     for group, share in measured["before"].items():
         assert abs(measured["after"][group] - share) <= 0.005, group
 
@@ -106,35 +104,8 @@ def test_card_has_gender_perplexity_and_provenance() -> None:
 @BOTH
 @pytest.mark.slow
 def test_card_accuracy_is_that_of_these_weights(folder: Path) -> None:
-    """As pivotal computes it; on some of the pairs, plain torch computes the same from the stored tensors."""
     pairs = load_phenomenon("number-agreement")
     problem = Problem(load_model(folder, device="cpu"), pairs, steps="single")
     assert problem.rejected.total == 0
     reported = read_json(folder / "card.json")["measured"]["number-agreement"]["after"]["all"]
     assert problem.clean_accuracy == pytest.approx(reported, abs=0.001)
-    some = pairs[::20]
-    assert problem.on(some).clean_accuracy == pytest.approx(plain_accuracy(folder, some), abs=1.5 / len(some))
-
-
-def plain_accuracy(folder: Path, pairs: PairSet) -> float:
-    tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
-    for name in [name for name in tensors if name.endswith(".int8")]:
-        whole = name.removesuffix(".int8")
-        tensors[whole] = tensors.pop(name) * tensors.pop(f"{whole}.scale")[:, None]
-    rnn = torch.nn.LSTM(650, 650, num_layers=2, batch_first=True)
-    rnn.load_state_dict({n.removeprefix("rnn."): t for n, t in tensors.items() if n.startswith("rnn.")})
-    index = {word: i for i, word in enumerate(vocabulary(folder))}
-    right = 0
-    for length in {len(pair.prefix.split()) for pair in pairs}:
-        some = [pair for pair in pairs if len(pair.prefix.split()) == length]
-        ids = torch.tensor(
-            [[index[w] for w in ("<eos>", *pair.prefix.split(), *pair.words)] for pair in some]
-        )
-        with torch.no_grad():
-            states = rnn(tensors["encoder.weight"][ids[:, :-2]])[0][:, -1]
-        decoder = tensors.get("decoder.weight", tensors["encoder.weight"])
-        rows, bias = decoder[ids[:, -2:]], tensors["decoder.bias"][ids[:, -2:]]
-        singular, plural = ((rows @ states[:, :, None])[..., 0] + bias).unbind(1)
-        expected = torch.tensor([pair.label == "singular" for pair in some])
-        right += int(((singular > plural) == expected).sum())
-    return right / len(pairs)

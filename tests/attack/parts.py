@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.attack import disk, kills, pages, pickles, strangers
+from tests.attack import disk, kills, pages, pickles
 from tests.attack.fuzz import REAL, Findings, fuzz, resident
 from tests.attack.materials import Materials
 from tests.attack.surroundings import settled
@@ -42,11 +42,6 @@ def _fuzz(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
     return total.failures, total.by_target
 
 
-def _strangers(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
-    failures, cases = strangers.links(m, scratch)
-    return failures, {"links, pipes and folders": cases}
-
-
 def _pairs(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
     from tests.jobs import test_two_processes as two
 
@@ -77,6 +72,5 @@ PARTS: dict[str, Part] = {
     "kills": lambda given, m, scratch: kills.attack(given.kills, given.seed, m, scratch),
     "disk": lambda given, m, scratch: disk.attack(given.rounds, given.seed, m, scratch),
     "pairs": _pairs,
-    "strangers": _strangers,
     "pages": lambda given, m, scratch: pages.attack(m, scratch),
 }

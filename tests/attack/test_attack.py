@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.attack import disk, foreign, kills, mutations, options, pages, pickles, strangers
+from tests.attack import disk, foreign, kills, mutations, options, pages, pickles
 from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
@@ -119,13 +119,6 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
     assert run(("show", "nowhere"), codes=(0,)).failure == "exit code 2 of show"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_mutations_repeat(seed: int) -> None:
-    data = b'{"a": [1, 2, {"b": "x"}], "c": null}\n' * 3
-    for spoil in (mutations.raw, mutations.lines, mutations.json_lines):
-        assert spoil(data, random.Random(seed)) == spoil(data, random.Random(seed))
-
-
 def test_spoilt_content_never_holds_itself() -> None:
     for seed in range(2000):
         content = [{"a": [[{"b": [1, {"c": 2}]}], [3, [4]]]}]
@@ -161,12 +154,6 @@ def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratc
 def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Path) -> None:
     failures, met = disk.attack(1, 0, materials, scratch, only=("train-lm",), real=False)
     assert failures == {} and sum(met.values()) > 0
-
-
-@pytest.mark.slow
-def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: Path) -> None:
-    failures, cases = strangers.links(materials, scratch, only=("stopped-learn",), one_in=23)
-    assert failures == {} and cases == 3, "a link, a pipe and a folder"
 
 
 @pytest.mark.slow

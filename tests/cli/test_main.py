@@ -141,14 +141,6 @@ def test_arguments_that_are_not_text_are_refused(pivotal: Any) -> None:
     pivotal("show", "r\udcff").refused("must be UTF-8 text", r"'r\udcff' is not")
 
 
-@pytest.mark.parametrize("name", ["n" * 300, "n" * 5000, "a/" * 3000])
-def test_a_name_that_is_too_long_is_refused(pivotal: Any, tmp_path: Path, name: str) -> None:
-    for verb in (("show",), ("find", "planted"), ("find",), ("evaluate",), ("study",), ("import-lm",)):
-        pivotal(*verb, name).refused("")
-    pivotal("find", "planted", "planted", "--updates", "1", "--out", tmp_path / name).refused("")
-    assert not list(tmp_path.iterdir())
-
-
 def test_memory_that_ran_out_is_a_sentence(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(*_: object) -> None:
         raise MemoryError

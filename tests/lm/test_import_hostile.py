@@ -261,11 +261,8 @@ def altered(**changes: Any) -> Call:
     ("make", "message"),
     [
         (lambda: altered(size=2**40), "cannot be read"),
-        (lambda: altered(size=10**5000), "cannot be read"),
         (lambda: altered(shape=(2**30, 2**30), stride=(0, 0)), "would take more memory"),
-        (lambda: altered(stride=(2, -1)), "cannot be read"),
         (lambda: Outside(("storage", "FloatStorage", "0", "cpu", 4, None)), "cannot be read"),
-        (lambda: Outside(("weights", 1)), "cannot be read"),
         (lambda: rnn_model(former=rnn_model(), _modules=[]), "its model.RNNModel has no _modules"),
         (lambda: Call("os.system", ("true",)), "cannot be read"),
     ],
@@ -282,29 +279,6 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         (tmp_path / "cut.pt").write_bytes(whole[:length])
         with pytest.raises(PivotalError):
             read_model(tmp_path / "cut.pt")
-
-
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of texts that the damage made
-@pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
-def test_a_damaged_file_is_refused_or_read_but_never_breaks_anything(tmp_path: Path, zipped: bool) -> None:
-    path = tmp_path / "whole.pt"
-    if zipped:
-        torch.save(tensors(), path)
-    else:
-        legacy(path, pickled(rnn_model()), numbers())
-    whole, rng = path.read_bytes(), random.Random(1)
-    outcomes = set()
-    for _ in range(100):
-        damaged = bytearray(whole)
-        for place in rng.sample(range(len(whole)), rng.randint(1, 4)):
-            damaged[place] = rng.randrange(256)
-        path.write_bytes(damaged)
-        try:
-            read_model(path)
-            outcomes.add("read")
-        except PivotalError:
-            outcomes.add("refused")
-    assert outcomes == {"read", "refused"}
 
 
 @pytest.mark.parametrize("member", ["archive/constants.pkl", "archive/packed"])

@@ -186,9 +186,3 @@ def test_bad_rows_are_listed_by_line() -> None:
             raise PivotalError("wrong.")
     (note,) = bad.notes()
     assert note == "Left out 3 bad rows: a.tsv, line 4: wrong; a.tsv, line 8: wrong; a.tsv, line 12: wrong."
-
-
-def test_the_first_bad_row_is_refused_without_skip() -> None:
-    bad = BadRows(skip=False)
-    with pytest.raises(PivotalError, match="line 3, column 'cue': wrong"), bad.row("a.tsv, line 3"):
-        raise PivotalError("wrong.", "cue")

@@ -16,8 +16,6 @@ import pytest
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import (
     listed_phenomena,
     load_phenomenon,
@@ -134,12 +132,6 @@ def test_a_generator_is_deterministic_and_makes_what_is_listed():
         assert len(set(pairs)) == len(pairs) and pairs == load_phenomenon(name)
 
 
-def test_a_file_is_a_phenomenon(tmp_path):
-    pairs = PairSet("mine", ("he", "she"), (MinimalPair("The cook smiled because", 1, ("he", "she")),))
-    pairs.save(tmp_path / "mine.csv")
-    assert load_phenomenon(tmp_path / "mine.csv") == load_phenomenon(str(tmp_path / "mine.csv")) == pairs
-
-
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
@@ -155,8 +147,3 @@ def test_a_file_is_a_phenomenon(tmp_path):
 def test_what_cannot_be_loaded_is_explained(spec, options, message):
     with pytest.raises(PivotalError, match=message):
         load_phenomenon(spec, **options)
-
-
-def test_a_folder_that_is_no_pairs_file(tmp_path):
-    with pytest.raises(PivotalError, match="a pairs file ends in one of"):
-        load_phenomenon(tmp_path)
