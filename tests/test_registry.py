@@ -100,11 +100,6 @@ def test_entry_points_add_classes(zoo, monkeypatch):
         zoo.get("odd")
 
 
-def test_entry_points_may_name_a_module(zoo, monkeypatch):
-    entry_points(monkeypatch, dogs="test_registry")
-    assert zoo.names() == ["cat", "dog"]
-
-
 def test_two_of_one_name_are_refused(zoo, monkeypatch, tmp_path):
     (tmp_path / "zoo_for_tests" / "more.py").write_text(PLUGINS)
     with pytest.raises(PivotalError, match="both 'cat'"):
@@ -131,7 +126,6 @@ def test_options_of_a_class():
         ({"legs": 3.0}, Dog(legs=3)),
         ({"tail": "No"}, Dog(tail=False)),
         ({"owner": "none"}, Dog(owner=None)),
-        ({"owner": ""}, Dog(owner="")),
         ({"toys": "ball, bone"}, Dog(toys=("ball", "bone"))),
         ({"toys": ""}, Dog()),
         ({"range": "3,4"}, Dog(range=(3, 4.0))),
@@ -148,12 +142,10 @@ def test_building_from_text_or_values(text, expected):
     [
         ({"leg": "3"}, r"'dog' has no option 'leg'. Did you mean 'legs'\? Available: colour, "),
         ({"legs": "3.5"}, "Option 'legs' of 'dog' takes a whole number, not '3.5'"),
-        ({"legs": 3.5}, "takes a whole number, not '3.5'"),
         ({"weight": "nan"}, "takes a number, not 'nan'"),
         ({"tail": "maybe"}, "takes true or false, not 'maybe'"),
         ({"colour": "blck"}, r"takes one of 'brown', 'black', not 'blck'. Did you mean 'black'\?"),
         ({"range": "1"}, "takes 2 values, separated by commas: a whole number, a number, not '1'"),
-        ({"limit": "x"}, "takes a whole number or one of 'auto', not 'x'"),
         ({"toys": 3}, "takes a list, separated by commas, each text, not '3'"),
     ],
 )

@@ -74,18 +74,14 @@ class Materials:
         return self.root / "pairs.jsonl"
 
     @cached_property
-    def csv(self) -> Path:
+    def tables(self) -> tuple[Path, ...]:
+        """The same pairs as tables."""
         from pivotal.questions.pairs import read_pairs
 
-        read_pairs(self.pairs).save(self.root / "pairs.csv")
-        return self.root / "pairs.csv"
-
-    @cached_property
-    def tsv(self) -> Path:
-        from pivotal.questions.pairs import read_pairs
-
-        read_pairs(self.pairs).save(self.root / "pairs.tsv")
-        return self.root / "pairs.tsv"
+        made = (self.root / "pairs.csv", self.root / "pairs.tsv")
+        for path in made:
+            read_pairs(self.pairs).save(path)
+        return made
 
     @cached_property
     def run(self) -> Path:

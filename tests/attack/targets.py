@@ -192,7 +192,7 @@ ASKING = tuple(
 
 @target("pairs and templates", weight=9)
 def pairs(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(chance.choice([m.pairs, m.pairs, m.csv, m.tsv, m.template]))
+    path = place.copy(chance.choice([m.pairs, m.pairs, *m.tables, m.template]))
     spoil(path, chance)
     return line(chance, ASKING, m, place, it=path)
 

@@ -198,10 +198,6 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_p
     assert pivotal("generate", *prompt, "--priming", "<eos> <eos>").code == 0
 
 
-def test_not_a_run(pivotal: Any, tmp_path: Path) -> None:
-    pivotal("evaluate", tmp_path).refused("neither a run folder")
-
-
 @pytest.mark.parametrize(
     "verb", [("evaluate",), ("certify",), ("generate", "a0"), ("trace", "The noun0a verb0as")]
 )

@@ -92,8 +92,6 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
         (["planted", "planted", "--runs", "0"], ["at least one run"]),
         (["planted", "planted", "--runs", str(2**63)], ["at most 10,000 runs, but runs is 9,223,372"]),
-        (["planted", "planted", "--controls", str(2**63)], ["must be 0 to 10,000, but controls is 9,223,372"]),
-        (["planted", "planted", "--sped", "3"], ["--sped"]),
         (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
     ],
 )  # fmt: skip

@@ -124,11 +124,8 @@ def test_python_of_the_page(
         ([], ["a sentence", "--pair 0"]),
         (["The noun0a verb0as", "--pair", "1"], ["Give either a sentence"]),
         (["--pair", "99"], ["0 to 80", "not pair 99"]),
-        (["--pair", "1", "--cue", "The"], ["Leave --words and --cue out"]),
         (["The noun0a verb0a", "--direction", "plurl"], ["Did you mean 'plural'?"]),
-        (["The noun0a", "--words", "verb0a"], ["Give two different words", "singular first"]),
         (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
-        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["there is no folder no/such"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],
 )

@@ -89,15 +89,6 @@ def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
         ask(shared_lm("llama"))
 
 
-def test_a_cue_is_a_word_or_its_index() -> None:
-    lm, intervention = single()
-    said = [
-        lm.intervened(intervention, "singular", cue=cue).next_words("The doctors near")
-        for cue in ("doctors", 1)
-    ]
-    assert said[0] == said[1] != lm.next_words("The doctors near")
-
-
 def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
     lm, intervention = single()
     ids = lm.encode("The doctors near").ids

@@ -201,13 +201,6 @@ def test_sites_have_the_range_of_tanh() -> None:
     ]
 
 
-def test_the_fingerprint_knows_weights_words_and_priming() -> None:
-    same = [Network("lstm", 1), Network("lstm", 1)]
-    assert same[0].model.fingerprint() == same[1].model.fingerprint()
-    others = [Network("lstm", 1, seed=1), Network("lstm", 1, priming="a"), Network("lstm", 1, priming="b")]
-    assert len({n.model.fingerprint() for n in (same[0], *others)}) == 4
-
-
 USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Linear(5, 8)}
 
 

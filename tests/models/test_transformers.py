@@ -239,23 +239,6 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
             load_model(tmp_path / said)
 
 
-def test_what_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
-    with pytest.raises(PivotalError, match="path of a local folder"):
-        load_model("hf:nobody/nothing-of-this-name")
-    with pytest.raises(PivotalError, match="no file"):
-        load_model(tmp_path / "absent.gguf")
-    (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(64))
-    with pytest.raises(PivotalError, match="cannot be read"):
-        load_model(tmp_path / "broken.gguf")
-    assert not list((tmp_path / "home" / "converted").iterdir()), "nothing half-made is left behind"
-    folder = save("llama", tmp_path / "bare")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(PivotalError, match="weights"):
-        load_model(folder)
-
-
 # -- searches -------------------------------------------------------------------------------------------------------
 
 

@@ -85,6 +85,9 @@ def test_a_gguf_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_text("version https://git-lfs.github.com/spec/v1")
     with pytest.raises(PivotalError, match=r"tiny\.gguf cannot be read as a causal language model"):
         load_model(tmp_path / "tiny.gguf")
+    assert not list((tmp_path / "home" / "converted").glob("*")), "nothing half-made is left behind"
+    with pytest.raises(PivotalError, match="no file"):
+        load_model(tmp_path / "absent.gguf")
 
 
 def test_priming_that_the_model_cannot_read() -> None:

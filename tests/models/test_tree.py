@@ -167,12 +167,6 @@ def test_the_frozen_part_is_what_stands_before_the_cues(given: Examples) -> None
     assert mine == [n for n in frozen if n]
 
 
-def test_pairs_with_one_prefix_share_all_nodes() -> None:
-    tree = PrefixTree.build([[1, 2, 3]] * 4, [1] * 4, [0, 0, 1, 1], "single")
-    assert len(tree) == 1 + 2 + 2 and tree.n_live == 4
-    assert len(PrefixTree.build([[1, 2, 3]] * 4)) == 3
-
-
 CPU = torch.device("cpu")
 SENTENCES = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5), min_size=1, max_size=12)
 

@@ -86,11 +86,6 @@ def test_labels_are_renamed_and_put_in_order() -> None:
     assert relabelled(PAIRS, ("he", "male"), {"she": "male"}) is not None, "the other label keeps its name"
 
 
-def test_labels_that_are_not_there() -> None:
-    with pytest.raises(PivotalError, match="labelled he and she, so 'it' cannot be mapped"):
-        relabelled(PAIRS, ("a", "b"), {"it": "a"})
-
-
 def test_parsing() -> None:
     assert parse_labels(" he = male, she=female ,") == {"he": "male", "she": "female"}
     for wrong in ("he", "he=", "=male"):

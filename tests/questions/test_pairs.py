@@ -36,9 +36,7 @@ def test_a_pair_is_normalised():
         ({"group": "a\x00b"}, r"U\+0000"),
         ({"prefix": "The athlete \ud800"}, r"U\+D800"),
         ({"lexemes": (("a", "b"), ("a", "c"))}, "different slots"),
-        ({"lexemes": (("a", ""),)}, "a lemma each"),
         ({"counterfactuals": ("The athletes now", "The athletes")}, r"as many words as the prefix \(3\)"),
-        ({"counterfactuals": ("The athletes now",)}, "for each of its two labels"),
     ],
 )
 def test_a_bad_pair_is_refused(changes, message):
@@ -239,14 +237,11 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
     [
         ("The doctor of house stop", {}, "or more than one is"),
         ("admires", {}, "some words and then the word asked about"),
-        ("", {}, "some words and then"),
         ("The doctor admirs", {}, "'admirs' is not. Did you mean 'admire.*, that of “singular” first"),
         ("The doctor xyz", {}, "such as admires, admire, stops, stop, is, are, but 'xyz' is not. Name two"),
         ("The house is", {}, "in several pairs of number: is or are; is or were. Name two words"),
         ("The cat sits", {"words": ["sits"]}, "--words is 'sits'"),
-        ("The cat sits", {"words": ["sits", "sits"], "cue": "1"}, "two different words"),
         ("The doctor admires", {"cue": "docter"}, "Did you mean 'doctor'"),
-        ("The doctor admires", {"cue": "²"}, "no '²'"),
         ("the doctor the admires", {"cue": "the"}, "index instead: 0, 2"),
     ],
 )
@@ -267,10 +262,8 @@ TOKENS = set(TEXT.split())
         ("Dawn's", ("Dawn", "'s")),
         ("ma'am", ("ma'am",)),
         ("car,", ("car", ",")),
-        ("Dawn's.", ("Dawn", "'s", ".")),
         ("zebra", None),
         ("car!", None),  # the mark is not known
-        (",", (",",)),
         ("", None),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -37,10 +36,8 @@ def test_every_field_has_a_default_and_a_help_text() -> None:
         ("split", "prefix", "split cannot be 'prefix'. Did you mean 'prefixes'?"),
         ("dtype", "float8", "dtype cannot be 'float8'. Did you mean"),
         ("seed", -1, "A seed is a whole number from 0 to 2^53, but seed is -1"),
-        ("split_seed", -1, "split_seed is -1"),
         ("test", 0, "a number of pairs or a fraction below 1, but test is 0"),
         ("test", 1.5, "test is 1.5"),
-        ("test", math.nan, "test is nan"),
     ],
 )
 def test_what_cannot_be_asked(field: str, value: Any, said: str) -> None:
@@ -139,9 +136,7 @@ def test_a_generator_is_deterministic_and_makes_what_is_listed():
         ("blimp", {}, "Write blimp:PATH"),
         ("gender-bias:here", {}, "takes no path, not 'here'"),
         ("absent.jsonl", {}, "no such file"),
-        ("absent.jsonl", {"seed": "1"}, "takes no options, not 'seed'"),
         ("number-agreement", {"sed": "1"}, r"has no option 'sed'. Did you mean 'seed'\?"),
-        ("number-agreement", {"seed": "x"}, "takes a whole number, not 'x'"),
     ],
 )
 def test_what_cannot_be_loaded_is_explained(spec, options, message):

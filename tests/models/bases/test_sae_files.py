@@ -117,13 +117,10 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     ("damage", "said"),
     [
         (lambda f: (f / "cfg.json").unlink(), "holds neither"),
-        (lambda f: (f / "cfg.json").write_text("{"), "must be JSON"),
         (lambda f: saelens(f, architecture="gated"), "architecture 'gated'"),
         (lambda f: saelens(f, normalize_activations="layer_norm"), "normalize_activations 'layer_norm'"),
         (lambda f: saelens(f, hook_name="blocks.3.hook_mlp_out"), "blocks.3.hook_mlp_out, which is not one"),
-        (lambda f: saelens(f, hook_name="blocks.0.hook_resid_pre"), "which is not one"),
         (lambda f: (f / "sae_weights.safetensors").write_bytes(b"\x08"), "cannot be read"),
-        (lambda f: save_file({"W_enc": W_ENC}, f / "sae_weights.safetensors"), "W_dec"),
         (lambda f: save_file({**WHOLE, "W_dec": W_ENC.clone()}, f / "sae_weights.safetensors"), "must fit"),
     ],
 )

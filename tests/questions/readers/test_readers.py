@@ -71,8 +71,6 @@ def test_the_difference_of_sentences(good: str, bad: str, found: tuple[str, str,
     ("good", "bad"),
     [
         ("The cat sleeps", "The cat sleeps"),
-        ("The cat", "A cat"),
-        ("The cat sleeps", "The cat"),
         ("The cat sleeps here", "The cat sleep there"),
         ("The cat sleeps", "The cat has slept"),
     ],
@@ -169,9 +167,7 @@ def test_usual_names_need_no_map(tmp_path: Path) -> None:
     [
         ("", r"no column is known for good and bad among id, right sentence.*--columns prefix=COLUMN,good="),
         ("good=rihgt sentence,bad=kind", "no column 'rihgt sentence' .* Did you mean 'right sentence'"),
-        ("good=id,bad=kind,good=kind", "each of prefix, good, .* once, but 'good=kind' is not"),
         ("goood=kind", r"'goood=kind' is not of this form. Did you mean 'good'\?"),
-        ("good", "'good' is not of this form"),
     ],
 )
 def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
@@ -183,12 +179,7 @@ def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
     ("row", "message"),
     [
         (",is,are,sg", "line 4, column 'Satz': The cell is empty.*--skip-bad"),
-        ("The dogs,are old,is young,pl", "line 4: .*differ in one word, but they are “The dogs are old”"),
         ("The fox,is,are,", "line 4, column 'label': Every row has one of two labels, here sg and pl, but"),
-        (
-            "The fox,is,are,third",
-            "line 4, column 'label': .* but this one has 'third'. Correct it. --skip-bad",
-        ),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -237,7 +228,6 @@ def test_sentences(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("The cat sleeps  The cat sleep", "line 2: .* has 0 tabs or an empty side"),
-        ("a b\ta c\td", "line 2: .* has 2 tabs"),
         ("The cat sleeps\t", "line 2: .* an empty side"),
         ("The cat sleeps here\tThe cat sleep there", "line 2: .*differ in one word"),
     ],
@@ -275,7 +265,6 @@ def test_prompts_with_sets_of_answers(tmp_path: Path) -> None:
     [
         ({"clean_prefix": 3}, "entry 1: clean_prefix and patch_prefix must be texts, not 3"),
         ({"clean_answer": [3]}, "entry 1, column 'clean_answer': Must be a text or a list"),
-        ({"clean_answer": ""}, "entry 1, column 'clean_answer': Must be a text"),
         ({"clean_answer": " have"}, "two different words"),
     ],
 )
@@ -302,7 +291,6 @@ def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
     for change, message in (
         ({"predictions": []}, "but none does"),
         ({"items": 3}, r"items must be a list, but it is a whole number. A test suite is"),
-        ({"predictions": [{"formula": "(*;%a%) < (*;%b%)"}]}, "but none does"),
         ({"predictions": [{"formula": "(9;%a%) < (9;%b%)"}]}, "has every condition once, but 'a' 0 times"),
     ):
         with pytest.raises(PivotalError, match=message):
@@ -314,9 +302,7 @@ def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
     [
         ("a.json", json.dumps(SUITE)),
         ("a.jsonl", json.dumps(PROMPTS[0])),
-        ("a.jsonl", '{"words": {"a": "b", "c": "d"}}'),
         ("a.csv", "Satz,falsch\nThe cat is,The cat are\n"),
-        ("a.csv", "prefix,cue\nThe cat,cat\n"),
         ("a.txt", TABS),
     ],
 )
