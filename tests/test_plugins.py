@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,10 +154,11 @@ def as_entry_points(folder: Path) -> Path:
     return folder
 
 
-def use(folder: Path) -> dict[str, Any]:
-    paths = [str(folder), str(Path(pivotal.__file__).parent.parent)]
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with the other distribution, in a folder of its own."""
+    paths = [str(as_entry_points(folder)), str(Path(pivotal.__file__).parent.parent)]
     done = subprocess.run(
-        [sys.executable, "-c", USE, json.dumps([*NAMES])],
+        [sys.executable, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PIVOTAL_HOME": str(folder / "home")},
         capture_output=True,
@@ -166,13 +166,14 @@ def use(folder: Path) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return done
 
 
 @pytest.mark.slow
 def test_one_file_adds_one_of_each_kind(tmp_path: Path) -> None:
     """Each is listed, keeps its contract, and is used by `find`."""
-    used = use(as_entry_points(tmp_path))
+    done = python(tmp_path, "-c", USE, json.dumps([*NAMES]))
+    used = json.loads(done.stdout.splitlines()[-1])
     for kind, name in NAMES.items():
         assert name in used["listed"][kind]
     best = used["found"]["runs"][used["found"]["best"]]
@@ -181,13 +182,6 @@ def test_one_file_adds_one_of_each_kind(tmp_path: Path) -> None:
 
 def test_another_package_adds_a_verb(tmp_path: Path) -> None:
     """It works beside a broken one, about which the user reads a sentence."""
-    paths = [str(as_entry_points(tmp_path)), str(Path(pivotal.__file__).parent.parent)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pivotal", "greet", "--name", "Ada"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(tmp_path, "-m", "pivotal", "greet", "--name", "Ada")
     assert done.stdout == "hello Ada\n"
     assert "The verb 'broken' of toy_verbs:missing cannot be loaded" in done.stderr

@@ -203,12 +203,9 @@ class Materials:
     @cached_property
     def transformer(self) -> Path:
         """A tiny transformer with a tokenizer."""
-        from tests.models.tiny import random_model, tokenizer
+        from tests.models.tiny import save_tiny
 
-        path = self.root / "transformer"
-        random_model("llama").save_pretrained(path)
-        tokenizer().save_pretrained(path)
-        return path
+        return save_tiny(self.root / "transformer")
 
     @cached_property
     def basis(self) -> Path:

@@ -6,7 +6,6 @@ returns the command line. `chance` must decide everything, so that a seed repeat
 
 from __future__ import annotations
 
-import gzip
 import io
 import random
 import shutil
@@ -195,26 +194,6 @@ def pairs(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     path = place.copy(chance.choice([m.pairs, m.pairs, *m.tables, m.template]))
     spoil(path, chance)
     return line(chance, ASKING, m, place, it=path)
-
-
-@target("compressed pairs", weight=0.5)
-def compressed(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.path / "pairs.jsonl.gz"
-    path.write_bytes(gzip.compress(m.pairs.read_bytes()))
-    spoil(path, chance)
-    return line(chance, ASKING, m, place, it=path)
-
-
-@target("another question", weight=1)
-def another(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    """Pairs with labels of their own, and a map of the labels."""
-    path, labels = place.copy(m.pairs), "one=singular,many=plural"
-    path.write_text(path.read_text().replace("singular", "one").replace("plural", "many"))
-    if chance.random() < 0.5:
-        spoil(path, chance)
-    else:
-        labels = mutations.text(labels, chance)
-    return ("evaluate", str(m.run), str(path), "--labels", labels, *chance.choice([(), ("--json",)]))
 
 
 @target("files of others", weight=2)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.attack import disk, foreign, kills, mutations, options, pages, pickles
+from tests.attack import disk, foreign, kills, mutations, options, pickles
 from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
@@ -154,11 +154,3 @@ def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratc
 def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Path) -> None:
     failures, met = disk.attack(1, 0, materials, scratch, only=("train-lm",), real=False)
     assert failures == {} and sum(met.values()) > 0
-
-
-@pytest.mark.slow
-def test_hostile_text_does_nothing_in_a_browser(materials: Materials, scratch: Path) -> None:
-    failures, opened = pages.attack(materials, scratch, (" ".join(pages.EVIL),))
-    if "pages" not in opened:
-        pytest.skip("no Chromium")
-    assert failures == {} and opened["pages"] == 2

@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 from tests.exports.hub_server import Hub, serving
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import save_tiny
 from tests.processes import Process
 
 from pivotal.models import load_model
@@ -23,10 +23,7 @@ from pivotal.units import Unit
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("push") / "tiny"
-    random_model("llama").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
+    return save_tiny(tmp_path_factory.mktemp("push") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +72,9 @@ def test_units_in_a_basis_are_exported_from_their_folder_alone(
     assert told["units"] == ["resid.1@pca:2"] and "bases.safetensors" in told["files"]
 
 
-def test_what_export_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:
+def test_what_export_and_push_refuse(pivotal: Any, saved: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
+    pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
     pivotal("export", saved, "--to", "snipet", *out).refused("'snipet'", "Did you mean 'snippet'")
     pivotal("export", saved, "--to", "peft", "--direction", "dual", *out).refused(
         "'dual'", "singular or plural"
@@ -114,10 +112,6 @@ def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp
     there = {path.name for path in (tmp_path / "out").iterdir()}
     assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
     assert "81 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
-
-
-def test_what_push_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:
-    pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
 
 
 def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:

@@ -12,18 +12,16 @@ import pytest
 from pivotal.units import MAX_UNITS
 
 
-@pytest.mark.parametrize("kind", ["models", "phenomena", "searches", "masks", "recipes", "exports"])
-def test_list(pivotal: Any, kind: str) -> None:
-    known = {
-        "models": "planted",
-        "phenomena": "number-agreement",
-        "searches": "learned",
-        "masks": "hard-concrete",
-        "recipes": "regularisation",
-        "exports": "transformer-lens",
-    }
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [
+        *(("models", "planted"), ("phenomena", "number-agreement"), ("searches", "learned")),
+        *(("masks", "hard-concrete"), ("recipes", "regularisation"), ("exports", "transformer-lens")),
+    ],
+)
+def test_list(pivotal: Any, kind: str, known: str) -> None:
     done = pivotal("list", kind)
-    assert done.code == 0 and known[kind] in done.out
+    assert done.code == 0 and known in done.out
 
 
 def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:

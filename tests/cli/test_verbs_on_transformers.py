@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import save_tiny
 
 from pivotal.problem.divergence import KLReference
 from pivotal.questions.minimal_pair import MinimalPair
@@ -20,8 +20,7 @@ from pivotal.questions.pairs import PairSet, read_pairs
 def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A model's folder and a file of pairs."""
     here = tmp_path_factory.mktemp("transformers")
-    random_model("llama").save_pretrained(here / "tiny-llama")
-    tokenizer(bos=True).save_pretrained(here / "tiny-llama")
+    save_tiny(here / "tiny-llama", bos=True)
     nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " near The", " quickly")
     prefixes = [
         f"{first} {noun}{middle}"
@@ -85,8 +84,7 @@ def test_texts_longer_than_the_positions_of_a_model(
     pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
-    random_model("gpt2").save_pretrained(tmp_path / "tiny-gpt2")
-    tokenizer(bos=True).save_pretrained(tmp_path / "tiny-gpt2")
+    save_tiny(tmp_path / "tiny-gpt2", "gpt2", bos=True)
     long = tuple(MinimalPair(f"The {noun}" + " near" * 70, 1, ("runs", "run")) for noun in ("doctor", "car"))
     pairs = read_pairs(question[1])
     PairSet("mixed", pairs.labels, (*pairs, *long)).save(tmp_path / "mixed.jsonl")

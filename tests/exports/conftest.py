@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.models.bases.making import autoencoder
-from tests.models.tiny import PREFIXES, random_model, tokenizer
+from tests.models.tiny import PREFIXES, save_tiny
 from tests.paths import ROOT
 from torch import Tensor
 
@@ -85,9 +85,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tiny]:
 
     def make(family: str, *, bos: bool = False) -> Tiny:
         if (family, bos) not in made:
-            folder = tmp_path_factory.mktemp("models") / "tiny"
-            random_model(family).save_pretrained(folder)
-            tokenizer(bos=bos).save_pretrained(folder)
+            folder = save_tiny(tmp_path_factory.mktemp("models") / "tiny", family, bos=bos)
             lm = load_model(folder, device="cpu")
             assert isinstance(lm, TransformersLM)
             made[family, bos] = Tiny(folder, lm)

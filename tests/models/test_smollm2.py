@@ -72,15 +72,6 @@ def test_untouched_logits_are_those_of_transformers(name: str, steps: Steps) -> 
         assert (found - expected[tree.depth[nodes] - 1]).abs().max() < 1e-4, ids
 
 
-def test_a_second_model_reads_bos_and_is_packed() -> None:
-    if packaged("gemma3-270m") is None:
-        pytest.skip("gemma3-270m is not installed")
-    lm = pretrained("gemma3-270m")
-    assert "reads <bos> before every sentence" in lm.describe()
-    assert lm._window == 512 and "each distinct prefix once" in lm.describe()
-    assert {(s.width, s.size) for s in lm.sites if s.kind == "head"} == {(4, 256)}
-
-
 def test_contract(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
     # Values drawn up to 3 in the wide sites of 30 layers break any model; some sites show as much as all of them.
     sites = tuple(s for s in lm.sites if s.name in ("attn.3", "mlp.3", "resid.20", "mlp.29"))

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, FEW, PACKED, PREFIXES, random_model, shared_lm, tiny_lm, tokenizer
+from tests.models.tiny import (
+    FAMILIES,
+    FEW,
+    PACKED,
+    PREFIXES,
+    random_model,
+    save_tiny,
+    shared_lm,
+    tiny_lm,
+    tokenizer,
+)
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -199,15 +209,9 @@ def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None
 # -- where models come from -----------------------------------------------------------------------------------------
 
 
-def save(family: str, folder: Path) -> Path:
-    random_model(family).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
-
-
 def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
-    folder = save("llama", tmp_path / "tiny-llama")
+    folder = save_tiny(tmp_path / "tiny-llama", "llama")
     lm = load_model(folder)
     assert lm.name == "tiny-llama"
     ids = [lm.encode("The doctor").ids]

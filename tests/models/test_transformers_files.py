@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import random_model, save_tiny, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
@@ -20,10 +20,7 @@ from pivotal.models.transformers.lm import TransformersLM
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("whole")
-    random_model("llama").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
+    return save_tiny(tmp_path_factory.mktemp("whole"))
 
 
 def cut(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,13 @@ def random_model(family: str, **changed: Any) -> Any:
             if parameter.ndim == 1:  # zero biases and unit scales would hide what is done with them
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.eval()
+
+
+def save_tiny(folder: Path, family: str = "llama", *, bos: bool = False) -> Path:
+    """A random model and its tokenizer in a folder, as transformers writes them."""
+    random_model(family).save_pretrained(folder)
+    tokenizer(bos=bos).save_pretrained(folder)
+    return folder
 
 
 def tiny_lm(family: str, *, bos: bool = False, **settings: Any) -> TransformersLM:

@@ -57,7 +57,7 @@ raw_pairs = st.tuples(
 @given(
     two_words,
     st.lists(raw_pairs, min_size=1, max_size=4),
-    st.sampled_from([".jsonl", ".csv", ".tsv", ".CSV"]),
+    st.sampled_from([".jsonl", ".csv", ".tsv", ".CSV", ".jsonl.gz", ".csv.gz"]),
 )
 @settings(max_examples=100, deadline=None)
 def test_saving_and_reading_give_the_same_set(labels, raw, suffix):
