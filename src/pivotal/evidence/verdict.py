@@ -169,7 +169,7 @@ def known(evidence: Evidence) -> Check:
         )
         outcomes.append(False if labels_ignore_cue(knowledge) else None)
     passed = False if False in outcomes else None if None in outcomes else True
-    if labels_ignore_cue(knowledge) and passed:
+    if labels_ignore_cue(knowledge) and swap is not None and _above_half(swap.by_direction):
         said.append("Some labels contradict the cue: they are noisy.")
     elif labels_ignore_cue(knowledge):
         said.append("The labels do not depend on the cue.")
