@@ -70,7 +70,7 @@ def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Pa
     with pytest.raises(PivotalError, match="carries only the part"):
         certify_run(saved.intervention, question, None)
     (tmp_path / "alone" / "bases.safetensors").unlink()
-    with pytest.raises(PivotalError, match=r"bases\.safetensors is missing\. Copy it as well"):
+    with pytest.raises(PivotalError, match=r"bases\.safetensors is missing\. Copy the whole folder"):
         Saved.read(str(tmp_path / "alone"), RunOptions())
 
 

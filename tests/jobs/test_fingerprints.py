@@ -126,7 +126,7 @@ def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
         RunFolder(out).check_pairs(asked, asked.load_pairs(), "Cure.")
     with pytest.raises(PivotalError, match=f"holds another run: {words}"):
         again(asked, SHORT, out)
-    assert again(replace(asked, test=4), SHORT, tmp_path / "stated").folder.settings.get("held_out") is None
+    assert again(replace(asked, test=6), SHORT, tmp_path / "stated").folder.settings.get("held_out") is None
 
 
 def test_a_change_of_settings_is_said_before_that_of_files() -> None:

@@ -52,6 +52,7 @@ SOME = PLANTED.sample(90, seed=1)
 NONSENSE = {
     "shuffled labels": shuffled(SOME),
     "one direction": PairSet("one", LABELS, tuple(pair for pair in SOME if pair.label == "plural")),
+    "twelve pairs": PLANTED.sample(12, seed=2),
     "no labels": relabelled(SOME, [""] * len(SOME)),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from inspect import unwrap
 from typing import Any
 
 import pytest
@@ -98,12 +97,6 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
             edited.next_logits([ids], cue=wrong)
     p = dict(edited.next_words("The doctors near", k=1))
     assert max(p.values()) == pytest.approx(float(edited.next_logits([ids], cue=1).softmax(-1).max()))
-
-
-@pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(1, 1)])
-def test_a_model_in_memory_is_wrapped_and_not_loaded(given: object) -> None:
-    with pytest.raises(PivotalError, match=r"TransformersLM\(name, model, tokenizer\).*ModuleLM"):
-        unwrap(load_model)(given)  # type: ignore[arg-type]
 
 
 def test_a_model_says_how_it_was_loaded() -> None:

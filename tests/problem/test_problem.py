@@ -164,8 +164,8 @@ def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
     problem = Problem(small_model(), pairs)
     assert [pair.prefix for pair in problem.pairs] == ["The cat"]
     assert problem.rejected.total == 5
-    assert problem.rejected.reasons["outside the vocabulary: wug"] == 2
-    assert told_reasons(problem.rejected.reasons, 1) == "outside the vocabulary: wug (2) and 2 more"
+    assert problem.rejected.reasons["outside the vocabulary: wug, purrs"] == 1
+    assert told_reasons(problem.rejected.reasons, 1) == "outside the vocabulary: purrs (3) and 2 more"
 
 
 def test_nothing_left_to_ask_is_an_error() -> None:
