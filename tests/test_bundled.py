@@ -112,9 +112,3 @@ def test_an_intervention_found_with_another_priming_is_refused(model: LanguageMo
         primed.intervened(some_intervention(model), "plural")
     edited = primed.intervened(some_intervention(model), "plural", any_model=True)
     assert torch.isfinite(edited.next_logits([primed.encode(PROMPT).ids])).all()
-
-
-@pytest.mark.parametrize("ask", [lambda m: m.next_words(" "), lambda m: m.generate("")])
-def test_an_empty_prompt_is_refused(model: LanguageModel, ask: object) -> None:
-    with pytest.raises(PivotalError, match="at least one word"):
-        ask(model)  # type: ignore[operator]

@@ -27,12 +27,6 @@ def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folde
     assert scores["pairs"] == {"which": "test", "asked": 81}
 
 
-def test_one_intervention_of_a_run_by_folder_and_by_number(pivotal: Any, run_folder: Path) -> None:
-    by_folder = pivotal("evaluate", run_folder / "interventions" / "1", "--json")
-    by_number = pivotal("evaluate", run_folder, "--run", "1", "--json")
-    assert by_folder.code == 0 and by_folder.out == by_number.out
-
-
 def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     rows = [
         {"prefix": f"The noun0{n}", "cue": 1, "words": {"singular": f"verb0{v}s", "plural": f"verb0{v}"}}

@@ -90,12 +90,6 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal: Run, copy: Path) -> No
     assert not shown["finished"] and shown["summary"] is None
 
 
-def test_a_run_without_its_settings_is_refused(pivotal: Run, copy: Path) -> None:
-    run = json.loads((copy / "run.json").read_text())
-    (copy / "run.json").write_text(json.dumps(run | {"settings": {}}))
-    pivotal("show", copy).refused("run.json must state the setting 'search', but it is None")
-
-
 # -- the page -------------------------------------------------------------------------------------------------------
 
 

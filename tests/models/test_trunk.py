@@ -108,17 +108,6 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "use_shared_attention_adapter": False,
         "use_mem_eff_path": False,
     },
-    # blocks hand on several streams, and the last shares the keys and values of another
-    "gemma3n_text": {
-        **_usual(**GROUPED, head_dim=6, sliding_window=32, hidden_size_per_layer_input=4, laurel_rank=4),
-        "num_hidden_layers": 4,
-        "intermediate_size": [24] * 4,
-        "vocab_size_per_layer_input": 24,
-        "altup_num_inputs": 2,
-        "num_kv_shared_layers": 1,
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-        "activation_sparsity_pattern": [0.0] * 4,
-    },
     # what attends is projected by experts, which run on some positions only
     "jetmoe": _usual(**GROUPED, kv_channels=4, num_local_experts=4),
 }
@@ -144,11 +133,6 @@ def test_a_block_within_a_block_has_an_attention_and_neurons() -> None:
     assert found["attn.1"] == found["head.1"] == f"{within}.self_attn.o_proj:input"
     assert found["mlp.1"] == f"{within}.feed_forward.down_proj:input"
     assert found["mixer.0"] == "model.layers.0.mamba.out_proj:input"
-
-
-def test_blocks_that_hand_on_several_streams_have_no_residual_stream() -> None:
-    kinds = {name.partition(".")[0] for name in places("gemma3n_text")}
-    assert kinds == {"attn", "head", "mlp"}
 
 
 def test_what_is_not_behind_the_attention_is_not_its_site() -> None:
