@@ -44,6 +44,7 @@ def main() -> int:
         "first": (0, "the number of the first case"),
         "seed": (0, "the seed of everything random"),
         "kills": (100, "kills of long jobs"),
+        "pairs": (500, "trials of two processes in one folder"),
         "pickles": (200, "hostile pickles"),
         "rounds": (3, "how often each job meets a limit on the size of files"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -41,9 +42,34 @@ def _fuzz(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
     return total.failures, total.by_target
 
 
+def _pairs(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
+    from tests.jobs import test_two_processes as two
+
+    failures: dict[str, list[str]] = {}
+    met = {"trials": 0, "trials with a kill": 0}
+    for i in range(given.pairs):
+        chance = random.Random(f"{given.seed}:pair:{i}")
+        if chance.random() < 0.2:
+            before, first, second = chance.choice(two.PAIRS)
+        else:
+            before = chance.choice([(), ("find",), ("find",), ("study",)])
+            first, second = (chance.choice(sorted(two.COMMANDS)) for _ in range(2))
+        kill = chance.uniform(0, 2 * two.SECONDS) if chance.random() < 0.2 else None
+        met["trials" if kill is None else "trials with a kill"] += 1
+        case = f"{given.seed}:pair:{i}, {first} and {second} after {before or 'nothing'}, kill {kill}"
+        try:
+            two.trial(before, first, second, chance.uniform(0, two.SECONDS), kill)
+        except AssertionError as error:
+            failures.setdefault(f"{first} and {second}", []).append(f"{case}: {str(error)[:500]}")
+        if (i + 1) % 20 == 0:
+            print(f"  {i + 1} pairs, {len(failures)} kinds of failures", flush=True)
+    return failures, met
+
+
 PARTS: dict[str, Part] = {
     "fuzz": _fuzz,
     "pickles": lambda given, m, scratch: pickles.attack(given.pickles, given.seed, m, scratch),
     "kills": lambda given, m, scratch: kills.attack(given.kills, given.seed, m, scratch),
     "disk": lambda given, m, scratch: disk.attack(given.rounds, given.seed, m, scratch),
+    "pairs": _pairs,
 }
