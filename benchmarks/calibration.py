@@ -233,7 +233,7 @@ RATES: dict[str, tuple[tuple[str, ...], Callable[[Row], bool]]] = {
     "false *nudge* or more": (("nothing",), lambda row: row["verdict"] != "no evidence"),
     "*switch* or *decide* where units are known": (("units",), right),
     "units found exactly": (("units",), lambda row: bool(row.get("recovered"))),
-    "*switch* or *decide* for number with noise": (("carried",), right),
+    "*switch* or *decide* for number, 0 to 30% noise": (("carried",), right),
 }
 
 
