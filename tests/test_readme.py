@@ -40,10 +40,9 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
 def test_the_python_example_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without random sets and checks: the demo below makes them on the same question."""
     code = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, flags=re.DOTALL)
     assert code is not None and len([line for line in code[1].splitlines() if line]) <= 8
-    program = code[1].replace("max_units=4", "max_units=4, controls=0, evidence='none', progress=False")
+    program = code[1].replace("max_units=4", "max_units=4, progress=False")
     monkeypatch.chdir(tmp_path)
     exec(program, {})
     said, printed = capsys.readouterr().out.splitlines(), code[2].splitlines()
