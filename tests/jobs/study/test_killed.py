@@ -25,7 +25,7 @@ grid:
   steps: [every, single]
   length: [{label: short, updates: 10}, {label: middling, updates: 30}]
 also:
-  - {label: {model: planted, search: random}, model: planted, search: random}
+  - {label: {model: planted, search: greedy}, model: planted, search: greedy}
   - {label: {model: planted, search: attribution}, model: planted, search: attribution}
 """
 """Twenty runs in ten batches."""
