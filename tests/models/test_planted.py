@@ -107,3 +107,30 @@ def test_half_types_keep_the_contract_on_a_gpu(dtype: str) -> None:
     model = load_model("planted", dtype=dtype, device="cuda")
     check_model(model, [f"The {model.word(10)}", "The", f"The {model.word(12)}"], tolerance=0.05)
     assert model.next_logits([(2, 10)]).dtype == torch.float32
+
+
+def test_an_intervention_by_hand_sets_units_by_name() -> None:
+    """The planted units, set by their names, flip the preference, and units that nothing reads do not."""
+    model, units = load_model("planted"), plant(seed=0).units
+
+    def plural_is_preferred(names: list[str]) -> bool:
+        by_hand = model.intervention({name: (1, -1) for name in names}, ("singular", "plural"))
+        words = dict(model.intervened(by_hand, "plural").next_words("The noun0a", k=model.vocabulary_size))
+        return words["verb0a"] > words["verb0as"]
+
+    assert plural_is_preferred([str(unit) for unit in units])
+    assert not plural_is_preferred([str(unit) for unit in model.unit_space() if unit not in units][:3])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden.0:17": 1.0}, "takes a value in either direction"),
+        ({"hidden.0:64": (1, -1)}, "has the units 0 to 63, but no 64"),
+        ({"hidden0:17": (1, -1)}, "Did you mean 'hidden.0'"),
+        ({}, "at least one unit"),
+    ],
+)
+def test_an_intervention_by_hand_must_be_possible(values: dict, message: str) -> None:
+    with pytest.raises(PivotalError, match=message):
+        load_model("planted").intervention(values, ("singular", "plural"))

@@ -69,11 +69,11 @@ def test_a_head_is_scaled_and_any_unit_can_be_added(live: LiveIntervention) -> N
     factors = doubled.values / live.edited([UnitValues(head.unit, (1.0, 1.0))]).values
     assert factors == pytest.approx(np.repeat([[2.0], [0.5]], factors.shape[1], 1))
     for name in ("mlp.2:3", "head.2:0"):
-        about = live.about(live.unit(name))
+        about = live.about(live.model.unit(name))
         units = [UnitValues(name, about.values)]
         asked = SentenceRequest(run=0, units=units, sentence=PREFIXES[1], words=("runs", "run"), cue="1")
         assert predict(live, asked)["kl"] > 0
-    low, high = live.about(live.unit("mlp.2:3")).natural or (0, 0)
+    low, high = live.about(live.model.unit("mlp.2:3")).natural or (0, 0)
     assert low < high
 
 

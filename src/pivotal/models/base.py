@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.errors import PivotalError
-from pivotal.models.bases.basis import Basis, check_basis
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.models.bases.basis import Basis, check_basis, stored_bases
 from pivotal.models.bases.edit import in_own_sites, own_site
 from pivotal.models.edits import Edit
 from pivotal.models.intervened import Applied, IntervenedModel, Reading, Rereading
@@ -22,7 +23,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, Unit, UnitSpace, select_sites
+from pivotal.units import Site, Steps, Unit, UnitSpace, select_sites
 
 
 class LanguageModel(ABC):
@@ -124,6 +125,22 @@ class LanguageModel(ABC):
         own = [site for site in self.sites if not site.basis]
         return tuple(site for site in own if site.kind == own[-1].kind)
 
+    def unit(self, name: str) -> Unit:
+        """The unit with a name such as `hidden.0:122`."""
+        site, _, index = name.strip().rpartition(":")
+        sites = {site.name: site for site in self.sites}
+        if site not in sites:
+            raise PivotalError(
+                f"A unit is a site and an index, such as {self.sites[0].name}:0, but {name!r} names no site of "
+                f"{self.name}.{did_you_mean(site, sites)}"
+            )
+        there = sites[site]
+        if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):
+            raise PivotalError(
+                f"{site} has the units 0 to {there.width - 1}, but no {index or 'empty index'}."
+            )
+        return Unit(site, int(index), there.size)
+
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """What each unit adds to the last of `layers` per unit of its activation, through no later layer: zeros if
         there is no such path. None if this adapter cannot tell, or for units of several coordinates."""
@@ -175,7 +192,35 @@ class LanguageModel(ABC):
                 f"this one has {tokens}. Shorten it, or use a model with more positions."
             )
 
-    # -- next words and continuations ---------------------------------------------------------------------------
+    # -- interventions, next words and continuations --------------------------------------------------------------
+
+    def intervention(
+        self, values: Mapping[str, Any], directions: tuple[str, str], steps: Steps = "every"
+    ) -> Intervention:
+        """An intervention made by hand: for each unit's name, its value in either direction.
+
+        `model.intervention({"hidden.1:276": (1.0, -1.0)}, ("singular", "plural"))`. A unit of several coordinates
+        takes a list of values in either direction.
+        """
+        units = tuple(self.unit(name) for name in values)
+        try:
+            columns = [np.array(both, dtype=np.float32).reshape(2, -1) for both in values.values()]
+        except (TypeError, ValueError):
+            raise PivotalError(
+                "Every unit takes a value in either direction, such as (1.0, -1.0), but the values are "
+                f"{', '.join(map(str, values.values()))}."
+            ) from None
+        return Intervention(
+            units=units,
+            directions=directions,
+            values=np.concatenate(columns, axis=1) if columns else np.zeros((2, 0)),
+            steps=steps,
+            model=self.name,
+            model_fingerprint=self.fingerprint(),
+            phenomenon="by hand",
+            data_fingerprint="",
+            bases=stored_bases(self.bases, units),
+        )
 
     def intervened(
         self,

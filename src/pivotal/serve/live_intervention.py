@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from torch import Tensor
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.intervened import IntervenedModel
 from pivotal.problem.examples import Examples
@@ -66,22 +66,6 @@ class LiveIntervention:
 
     # -- units --------------------------------------------------------------------------------------------------
 
-    def unit(self, name: str) -> Unit:
-        """A unit of the model by its name, such as `hidden.0:122`."""
-        site, _, index = name.strip().rpartition(":")
-        sites = {site.name: site for site in self.model.sites}
-        if site not in sites:
-            raise PivotalError(
-                f"A unit is a site and an index, such as {self.intervention.units[0]}, but {name!r} names no site of "
-                f"{self.model.name}.{did_you_mean(site, sites)}"
-            )
-        there = sites[site]
-        if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):
-            raise PivotalError(
-                f"{site} has the units 0 to {there.width - 1}, but no {index or 'empty index'}."
-            )
-        return Unit(site, int(index), there.size)
-
     def about(self, unit: Unit) -> UnitAnswer:
         """What a slider needs to know about a unit."""
         if unit.size > 1:
@@ -97,7 +81,7 @@ class LiveIntervention:
         """The intervention with these units and values. A trace follows units that are not set, too."""
         if not units:  # something has to be followed
             units = [UnitValues(str(self.intervention.units[0]), (None, None))]
-        named = [self.unit(one.unit) for one in units]
+        named = [self.model.unit(one.unit) for one in units]
         active = np.array([[value is not None for value in one.values] for one in units], dtype=bool)
         columns = []
         for unit, one in zip(named, units, strict=True):

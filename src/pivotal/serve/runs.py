@@ -106,7 +106,7 @@ class LiveRuns:
 
     def unit(self, run: int, which: int | None, name: str) -> UnitAnswer:
         live = self.live(run, which)
-        return live.about(live.unit(name))
+        return live.about(live.model.unit(name))
 
     def _open(self, path: Path, which: int, _changed: int) -> LiveIntervention:
         folder = RunFolder(path)
