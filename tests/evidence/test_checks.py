@@ -16,6 +16,7 @@ from pivotal.evidence.checks import dose_response, interchange, natural_range, n
 from pivotal.evidence.controls import permuted, search_permuted
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
+from pivotal.evidence.redundancy import redundancy
 from pivotal.evidence.side_effects import Rivals, Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models.edits import dense
@@ -27,6 +28,8 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
+from pivotal.report.evidence import further_table, redundancy_sentence
+from pivotal.searches.exchange import Exchange
 from pivotal.searches.learned import LearnedMask
 
 PLANTED = plant()
@@ -252,7 +255,40 @@ def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
     found = find(question, search, out=str(tmp_path / "run"), evidence="full")
     verdict = found.summary.verdict
     assert verdict is not None and verdict.word == "decide", verdict
+    further = found.summary.evidence and found.summary.evidence.redundancy
+    assert further is not None and further.ended and further.carrying == 1 and further.held is None
+    assert "Redundancy: 1 disjoint set of units flips more" in redundancy_sentence(further)
+    assert further_table(found.summary, further).rows[0][0] == "1"
     # Asking other phenomena later, with quick evidence, keeps the full evidence.
     again = find(question, search, out=str(tmp_path / "run"), others=())
     assert again.summary.evidence is not None and again.summary.evidence.level == "full"
     assert again.summary.verdict == verdict
+
+
+@pytest.mark.slow
+def test_a_second_set_that_says_the_same_is_found_and_no_third() -> None:
+    """The output reads the decoys too, so either set flips every preference and neither is necessary."""
+    model = PLANTED.model
+    weights = {name: tensor.clone() for name, tensor in model._weights.items()}
+    own, other = ([unit.index for unit in units] for units in (PLANTED.units, PLANTED.decoys))
+    twins = {u: v for u in own for v in other if _reads_alike(weights["encoder.weight"], u, v)}
+    assert len(twins) == 3
+    for unit, twin in twins.items():
+        weights["decoder.weight"][:, twin] = weights["decoder.weight"][:, unit]
+    redundant = RecurrentLM("redundant", cell="rnn", words=model.words, weights=weights)
+    train, test = PAIRS.sample(300).split(test=60, seed=0)
+    problem = Problem(redundant, train, values="unbounded")
+    search = Exchange(max_units=3)
+    examination = Examination(search.solve(problem).best, problem.on(test))
+    found = redundancy(search, examination, problem, level=0.4, seed=0, progress=lambda _: None)
+    assert examination.flipped.all() and found.carrying == 2 and found.ended
+    first, second = {unit.index for unit in examination.intervention.units}, found.sets[0]
+    assert second.flipped.value == 1
+    assert first | {int(unit.split(":")[1]) for unit in second.units} == {*own, *other}
+    assert necessity(examination, 0).held.value == 1
+    assert found.held is not None and found.held.held.value < 0.8 and min(found.held.random) == 1
+
+
+def _reads_alike(encoder: torch.Tensor, u: int, v: int) -> bool:
+    """Whether two units are moved by the same words."""
+    return bool(((encoder[:, u] != 0) == (encoder[:, v] != 0)).all())

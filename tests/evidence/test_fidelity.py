@@ -47,7 +47,7 @@ def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary() -> None:
     pairs = PairSet("one", PAIRS.labels, tuple(pair for pair in PAIRS if " " in pair.prefix[4:])[:1])
     problem = Problem(PLANTED.model, pairs, steps="every")
     intervention = edited(problem, PLANTED.units)
-    found = fidelity_of(Examination(intervention, problem), ceiling=True)
+    found = fidelity_of(Examination(intervention, problem), limits=True)
     assert found is not None
     (pair,), (to,) = pairs, problem.direction.tolist()
 
@@ -70,6 +70,7 @@ def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary() -> None:
     split = (found.kl_before, found.kl_between, found.kl_asked)
     assert split == pytest.approx((cost[:cue].mean(), cost[cue:-1].mean(), cost[-1]), abs=1e-4)
     assert found.ceiling == pytest.approx((1, 1), abs=1e-4)
+    assert found.floor is not None and max(map(abs, found.floor)) < 0.1
 
 
 def test_planted_units_close_the_gap_and_decoys_do_not_and_nothing_is_run_again() -> None:

@@ -178,6 +178,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     shown += [
         tables.fidelity_sentence(summary.best_run.fidelity),
         tables.unseen_sentence(summary),
+        evidence.redundancy_sentence(summary.evidence.redundancy if summary.evidence else None),
         tables.stages_sentence(summary),
         tables.clean_sentence(summary),
         tables.seconds_sentence(summary),

@@ -98,10 +98,8 @@ def evaluate(
     return scores_of(examination, random_control(examination, train, controls, terms or Terms(), seed))
 
 
-def scores_of(
-    examination: Examination, control: Control | None = None, *, ceiling: bool = True
-) -> Evaluation:
-    """The scores of an examined intervention. `ceiling` is that of its fidelity."""
+def scores_of(examination: Examination, control: Control | None = None, *, limits: bool = True) -> Evaluation:
+    """The scores of an examined intervention. `limits` adds the floor and the ceiling of its fidelity."""
     problem, share, flipped = examination.problem, examination.share, examination.flipped
     target = np.median(examination.target, axis=0)
     return Evaluation(
@@ -116,7 +114,7 @@ def scores_of(
         kl=examination.kl,
         kl_after_edit=examination.kl_after_edit,
         clean_accuracy=problem.clean_accuracy,
-        fidelity=fidelity_of(examination, ceiling=ceiling),
+        fidelity=fidelity_of(examination, limits=limits),
         drop_one=_drop_one(examination.intervention, problem),
         control=control,
         outcomes=examination.outcomes,

@@ -12,23 +12,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.intervals import student_quantile
 from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Share
+from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Fidelity
 
 _PREFIXES = 128
 """The held-out prefixes on which fidelity is measured."""
+_RANDOM, _RANDOM_PREFIXES = 4, 32
+"""The random sets that give the floor, and the prefixes of each: together they cost as much as the ceiling."""
 _NO_GAP = 1e-6
 """Below this KL(c || o), in nats, there is nothing to close."""
 
 
 @torch.no_grad()
-def fidelity_of(examination: Examination, *, ceiling: bool = False) -> Fidelity | None:
+def fidelity_of(examination: Examination, *, limits: bool = False) -> Fidelity | None:
     """The fidelity of an edit on a sample of the pairs; None if no pair has a counterfactual prefix, or if the model
-    says the same after all of them. With `ceiling`, that of an interchange of the whole sites, too."""
+    says the same after all of them. With `limits`, those of an interchange too: of the whole sites, the ceiling, and of
+    random sets of as many units, the floor."""
     examined = examination.sample(_PREFIXES).matched
     if examined is None:
         return None
@@ -38,15 +43,9 @@ def fidelity_of(examination: Examination, *, ceiling: bool = False) -> Fidelity 
         return None
     asked, from_cue = gap.closed(states)
     before, between, at_asked = gap.split(examined.kl_at_nodes[:, 0])
-    most = None
-    if ceiling:
-        sites = examination.intervention.sites
-        whole = Problem(
-            problem.model, problem.examples, sites=sites, steps=problem.steps, values="interchange"
-        )
-        mask, values = dense(examination.intervention, whole.space, whole.model.device)
-        first, second = gap.closed(whole.run(torch.ones_like(mask), values).states)
-        most = (first.value, second.value)
+    floor = ceiling = None
+    if limits:
+        floor, ceiling = _limits(examination.intervention, problem, gap)
     return Fidelity(
         asked=asked,
         from_cue=from_cue,
@@ -54,8 +53,31 @@ def fidelity_of(examination: Examination, *, ceiling: bool = False) -> Fidelity 
         kl_before=before,
         kl_between=between,
         kl_asked=at_asked,
-        ceiling=most,
+        ceiling=ceiling,
+        floor=floor,
     )
+
+
+def _limits(
+    intervention: Intervention, problem: Problem, gap: Gap
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """What an interchange of random sets closes on average, and what that of all units of the sites closes: where the
+    words are asked, and from the cue to the end."""
+    whole = Problem(
+        problem.model,
+        problem.examples,
+        sites=intervention.sites,
+        steps=problem.steps,
+        values="interchange",
+    )
+    mask, values = dense(intervention, whole.space, whole.model.device)
+    most = [share.value for share in gap.closed(whole.run(torch.ones_like(mask), values).states)]
+    few = whole.sample(_RANDOM_PREFIXES)
+    drawn = matched_sets(intervention, few, _RANDOM, 0)
+    states, there = few.run(drawn, values.expand(_RANDOM, -1, -1)).states, Gap(few)
+    least = [[share.value for share in there.closed(one)] for one in states.split(1, 1)]
+    asked, from_cue = np.mean(least, axis=0).tolist()
+    return (asked, from_cue), (most[0], most[1])
 
 
 class Gap:

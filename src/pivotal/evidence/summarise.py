@@ -19,7 +19,9 @@ from pivotal.evidence.controls import (
 from pivotal.evidence.evaluation import Evaluation, scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
+from pivotal.evidence.redundancy import redundancy
 from pivotal.evidence.side_effects import Rivals, Subject, bundled_phenomena, kept_of, text_cost, with_others
+from pivotal.evidence.verdict import HALF
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
@@ -62,7 +64,7 @@ def summarise(
         progress(Progress("scoring", r, len(examinations)))
         compared = r == best and controls > 0
         control = random_control(examination, train, controls, terms, seed) if compared else None
-        scores.append(scores_of(examination, control, ceiling=r == best))
+        scores.append(scores_of(examination, control, limits=r == best))
     runs = tuple(
         RunScores(
             seed=seed + r,
@@ -168,9 +170,11 @@ class Collection:
     """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
-    def of(self, examination: Examination, train: Problem, earlier: Evidence | None = None) -> Evidence:
-        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs. What
-        `earlier` evidence says about other phenomena is kept."""
+    def of(
+        self, examination: Examination, train: Problem, control: Control, earlier: Evidence | None = None
+    ) -> Evidence:
+        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs. `control`
+        are the random sets that it was compared with. What `earlier` evidence says about other phenomena is kept."""
         intervention, test = examination.intervention, examination.problem
         if self.level == "none":
             return Evidence(level="none")
@@ -193,6 +197,9 @@ class Collection:
             evidence = self.with_others(evidence, examination)
         if self.level == "quick":
             return evidence
+        level = HALF if control.best is None else control.best
+        further = redundancy(self.search, examination, train, level, self.seed, self.progress)
+        evidence = replace(evidence, redundancy=further)
         if train.values != "interchange":  # which has no values that could learn from the labels
             self._say("permuted labels", 0)
             evidence = replace(evidence, permuted=search_permuted(self.search, train, test, self.seed))

@@ -421,13 +421,7 @@ def necessary(necessity: Necessity | None) -> Check:
         return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
     held, untouched, least = necessity.held, necessity.untouched, min(necessity.random)
     passed = False if held.value >= least else True if held.high < untouched.value else None
-    return _decided(
-        name,
-        passed,
-        f"With the units held at their mean, the model is right in {_percent(held)} instead of {untouched.value:.1%}; "
-        f"at their states in other sentences, in {necessity.resampled:.1%}; with random units held, in at least "
-        f"{least:.1%}.",
-    )
+    return _decided(name, passed, necessity.told())
 
 
 def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:

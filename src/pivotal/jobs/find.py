@@ -174,7 +174,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
         summary = serial.replace(summary, controls=control)
     others = [] if collection.level == "none" else [pairs.name for pairs in collection.others or ()]
     if before.evidence is None or not has_level(before.evidence, collection.level):
-        evidence = collection.of(examination, asked.train, before.evidence)
+        evidence = collection.of(examination, asked.train, summary.controls, before.evidence)
         summary = serial.replace(summary, evidence=evidence)
     elif unanswered(before.evidence, before.phenomenon, others):
         evidence = collection.with_others(before.evidence, examination)
@@ -279,7 +279,7 @@ class _Run:
             progress=self.watch.progress,
         )
         examination = examinations[best]
-        evidence = self.collection.of(examination, asked.train)
+        evidence = self.collection.of(examination, asked.train, summary.controls)
         summary = _judged(serial.replace(summary, evidence=evidence))
         traces = trace_held_out(examination, run=best, seed=seed)
         profiles = profile_units(found.best, asked.test, run=best)

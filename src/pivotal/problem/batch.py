@@ -147,11 +147,14 @@ class Batch:
         work: Work,
         objective: Objective = "flips",
         tensors: FixedTensors | None = None,
+        usable: Float[Tensor, " units"] | None = None,
     ) -> None:
-        """`tensors` are read instead of those of the examples. `work` counts the node evaluations of all runs."""
+        """`tensors` are read instead of those of the examples. `work` counts the node evaluations of all runs.
+        `usable` is zero for units that no mask sets; by default there are none."""
         self.model, self.examples, self.space, self.work = model, examples, space, work
         self.values: Values = values
         self.objective: Objective = objective
+        self.usable = usable
         self.positions = Positions(examples, model.device)
         """The positions at which KL is measured, with their weights."""
         self.tensors = tensors or OwnTensors(model, examples, self.positions)
@@ -195,6 +198,8 @@ class Batch:
         states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
         they are known: a fixed mask is looked through once.
         """
+        if self.usable is not None:
+            mask = mask * self.usable
         edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
         states = self.model.states(self.tensors.prepared, edit)
         edit.check_reached()
@@ -377,7 +382,13 @@ class FixedBatches:
         assert self._buffers is not None
         like = self._batches[0]
         return Batch(
-            like.model, like.examples, like.space, like.values, like.work, tensors=self._buffers.data
+            like.model,
+            like.examples,
+            like.space,
+            like.values,
+            like.work,
+            tensors=self._buffers.data,
+            usable=like.usable,
         )
 
     @property

@@ -23,7 +23,7 @@ from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
-from pivotal.units import Objective, Steps, Values
+from pivotal.units import Objective, Steps, Unit, Values
 
 
 class Problem(Batch):
@@ -51,7 +51,8 @@ class Problem(Batch):
     ) -> None:
         """`values` restricts what a search may set units to, and `objective` says what the edited model should do.
         `pairs` may be prepared examples. `work` is a counter to share with another problem, and `part_of` a larger
-        problem with the same ranges of values. `report` receives the progress of bases that are fitted."""
+        problem with the same ranges of values and usable units. `report` receives the progress of bases that are
+        fitted."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
@@ -79,7 +80,8 @@ class Problem(Batch):
                 )
 
             model = with_bases(model, sites, ask)
-        super().__init__(model, examples, model.unit_space(sites), values, work, objective)
+        usable = None if part_of is None else part_of.usable
+        super().__init__(model, examples, model.unit_space(sites), values, work, objective, usable=usable)
         self.sites, self.report = sites, report
         self.steps: Steps = steps
         self.kept: KeptSentences | None = None
@@ -192,7 +194,10 @@ class Problem(Batch):
         if key not in self._batches:
             parts = [self.examples.restrict(chosen) for chosen in self.examples.batches(prefixes, seed)]
             self._batches[key] = [
-                Batch(self.model, part, self.space, self.values, self.work, self.objective) for part in parts
+                Batch(
+                    self.model, part, self.space, self.values, self.work, self.objective, usable=self.usable
+                )
+                for part in parts
             ]
         return self._batches[key]
 
@@ -295,6 +300,14 @@ class Problem(Batch):
             )
         made = self._with(self.examples.keeping(kept, self.steps))
         made.kept = kept
+        return made
+
+    def without(self, units: Sequence[Unit]) -> Problem:
+        """The same problem, in which these units cannot be set. They stay as the model computes them."""
+        made = self._with(self.examples)
+        usable = torch.ones(len(self.space), device=self.model.device) if self.usable is None else self.usable
+        made.usable, made.kept = usable.clone(), self.kept
+        made.usable[[self.space.flat(unit) for unit in units]] = 0.0
         return made
 
     @property

@@ -284,6 +284,44 @@ class Necessity(Record, frozen=True, kw_only=True):
     random: tuple[Number, ...]
     """With random sets of as many other units in the same layers held at their means."""
 
+    def told(self, units: str = "the units") -> str:
+        """The figures in one line."""
+        held = f"{self.held.value:.1%} ({self.held.low:.1%} to {self.held.high:.1%})"
+        return (
+            f"With {units} held at their mean, the model is right in {held} instead of {self.untouched.value:.1%}; at "
+            f"their states in other sentences, in {self.resampled:.1%}; with random units held, in at least "
+            f"{min(self.random):.1%}."
+        )
+
+
+class FurtherSet(Record, frozen=True, kw_only=True):
+    """What the same search finds without the units of the run and of the sets before."""
+
+    units: tuple[str, ...]
+    flipped: Share
+    kl: Number
+    fidelity: Number | None = None
+    """The share of the gap to the counterfactual that it closes where the words are asked."""
+
+
+class Redundancy(Record, frozen=True, kw_only=True):
+    """How many disjoint sets of units flip the preference: the search is repeated without the units found so far."""
+
+    level: Number
+    """The flips of the best random set, or one half if none was tried. The search ends with a set that flips no more,
+    or after five further sets."""
+    ended: bool
+    """Whether it ended because nothing more flips, so that there are no more sets."""
+    sets: tuple[FurtherSet, ...]
+    """The further sets, in the order in which they were found. The last one may flip no more than random sets."""
+    held: Necessity | None = None
+    """The accuracy of the model with the units of all sets that flip more held together; null if there is one set."""
+
+    @property
+    def carrying(self) -> int:
+        """The number of disjoint sets that flip more than random sets do, that of the run among them."""
+        return 1 + sum(one.flipped.low > self.level for one in self.sets)
+
 
 class NullSearch(Record, frozen=True, kw_only=True):
     """The same search where there is nothing to find."""
@@ -311,6 +349,7 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     unasked: tuple[str, ...] = ()
     """Other phenomena of which the model cannot score a single pair."""
     necessity: Necessity | None = None
+    redundancy: Redundancy | None = None
     permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
 

@@ -32,6 +32,8 @@ class Fidelity(Record, frozen=True, omit_defaults=True, kw_only=True):
     """The same at the asked position, where it is the effect itself."""
     ceiling: tuple[Number, Number] | None = None
     """What an interchange of the whole sites closes: where the words are asked, and from the cue to the end."""
+    floor: tuple[Number, Number] | None = None
+    """What an interchange of as many random units of the same sites closes, on average over four sets."""
 
 
 class DropOne(Record, frozen=True):

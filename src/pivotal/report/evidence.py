@@ -6,9 +6,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pivotal.records.evidence import Effect, TextCost, Verdict
+from pivotal.records.evidence import Effect, Redundancy, TextCost, Verdict
 from pivotal.records.summary import Kept, Summary
-from pivotal.report.tables import Table, activation, drop_of, number, percent, points, table
+from pivotal.report.tables import (
+    Table,
+    activation,
+    counted,
+    drop_of,
+    number,
+    percent,
+    points,
+    table,
+)
 
 MARKS = {True: "passed", False: "failed", None: "not checked"}
 UNDECIDED = "not decided"
@@ -49,6 +58,33 @@ def text_sentence(text: TextCost) -> str:
         f"The perplexity of ordinary text ({text.text}, {text.tokens:,} predicted tokens) is {text.untouched:.1f} "
         f"untouched, {edited}."
     )
+
+
+def redundancy_sentence(found: Redundancy | None) -> str:
+    """How many disjoint sets flip the preference; empty if none was searched for."""
+    if found is None:
+        return ""
+    sets = counted(found.carrying, "disjoint set")
+    number = (
+        f"{sets} of units {'flips' if found.carrying == 1 else 'flip'}"
+        if found.ended
+        else f"at least {sets} flip"
+    )
+    return (
+        f"Redundancy: {number} more than random sets do ({percent(found.level)} at best). The search was repeated "
+        f"without the units found so far, {counted(len(found.sets), 'time')}."
+    )
+
+
+def further_table(summary: Summary, found: Redundancy) -> Table:
+    """The set of the run and the further sets, in the order in which they were found."""
+    best = summary.best_run
+    closed = None if best.fidelity is None else best.fidelity.asked.value
+    rows = [("1", ", ".join(best.unit_labels), percent(best.flip_accuracy), percent(closed), number(best.kl))]
+    for i, one in enumerate(found.sets, start=2):
+        flipped, closed = one.flipped.value, one.fidelity
+        rows.append((str(i), ", ".join(one.units), percent(flipped), percent(closed), number(one.kl)))
+    return table("Disjoint sets", ("set", "units", "flipped", "fidelity", "KL"), rows, text=2)
 
 
 def kept_sentences(kept: Kept) -> list[str]:

@@ -93,6 +93,10 @@ def activation(value: float | None) -> str:
     return signed(value) if abs(value) < 100 else f"{value:+,.0f}".replace("-", "−")
 
 
+def with_interval(share: Share) -> str:
+    return f"{percent(share.value)} (95% interval {interval(share.low, share.high)})"
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
@@ -160,14 +164,17 @@ def fidelity_sentence(found: Fidelity | None) -> str:
     """What an edit closes of the gap to the counterfactual, and where it changes the model; empty without a measure."""
     if found is None:
         return ""
-    asked, from_cue = (
-        f"{percent(share.value)} (95% interval {interval(share.low, share.high)})"
-        for share in (found.asked, found.from_cue)
-    )
-    whole = "" if found.ceiling is None else " An exchange of all units of their sites closes {} and {}."
+    asked, from_cue = with_interval(found.asked), with_interval(found.from_cue)
+    limits = ""
+    if found.ceiling is not None and found.floor is not None:
+        most, least = (" and ".join(map(percent, ends)) for ends in (found.ceiling, found.floor))
+        limits = (
+            f" An exchange of all units of their sites closes {most}, and one of as many random units {least} on "
+            "average."
+        )
     return (
         f"Fidelity: the edit closes {asked} of the gap to what the model says after the counterfactual prefix where "
-        f"the words are asked, and {from_cue} from the cue on.{whole.format(*map(percent, found.ceiling or ()))} "
+        f"the words are asked, and {from_cue} from the cue on.{limits} "
         f"KL is {number(found.kl_before)} before the cue, {number(found.kl_between)} after it, and "
         f"{number(found.kl_asked)} where the words are asked."
     )

@@ -12,7 +12,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined, se
 from markupsafe import Markup, escape
 
 from pivotal.files import asset
-from pivotal.records.evidence import Share
 from pivotal.report import tables
 
 
@@ -51,7 +50,7 @@ def environment() -> Environment:
         name: getattr(tables, name)
         for name in ("activation", "counted", "number", "percent", "points", "signed")
     }
-    made.filters["share"] = _share
+    made.filters["share"] = tables.with_interval
     made.filters |= {
         "anchor": anchor,
         "coded": coded,
@@ -83,10 +82,6 @@ def anchor(title: str) -> str:
 def coded(text: str) -> Markup:
     """Text whose options, and what stands between backquotes, are code."""
     return Markup(re.sub(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)", r"<code>\1\2</code>", str(escape(text))))
-
-
-def _share(share: Share) -> str:
-    return f"{tables.percent(share.value)} (95% interval {tables.interval(share.low, share.high)})"
 
 
 def _digest(script: str) -> str:
