@@ -32,7 +32,7 @@ import torch
 import unasked_questions as unasked
 from known_models import Cell, Truth, train
 
-import pivotal as pv
+import pivotal
 from pivotal.evidence.intervals import interval
 from pivotal.evidence.knowledge import cue_swap, knowledge_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
@@ -99,7 +99,7 @@ def kinds() -> dict[str, Kind]:
 
 def planted(index: int) -> Case:
     made = plant(index + 1)
-    pairs = pv.load_phenomenon("planted")
+    pairs = pivotal.load_phenomenon("planted")
     return Case(made.model, pairs, tuple(map(str, made.units)))
 
 
@@ -114,7 +114,7 @@ def wiki_case(make: Callable[[LanguageModel, int], PairSet], index: int) -> Case
 
 @cache
 def wiki() -> LanguageModel:
-    return pv.load_model("wiki-lstm", device="cpu")
+    return pivotal.load_model("wiki-lstm", device="cpu")
 
 
 # -- asking ----------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def row_of(kind: str, index: int, *, always: bool = False) -> Row:
         case = which.make(index)
         row |= {"model": case.model.name, "pairs": len(case.pairs), "name": case.pairs.name}
         row |= {"learned": round(case.learned, 4)} | ask(case, always=always, full=which.truth != "carried")
-    except pv.PivotalError as error:  # refused: nothing was claimed
+    except pivotal.PivotalError as error:  # refused: nothing was claimed
         row |= {"verdict": "no evidence", "searched": False, "refused": str(error)}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-import pivotal as pv
+import pivotal
 from pivotal.models import LanguageModel
 from pivotal.options import build
 from pivotal.problem.problem import Problem
@@ -72,7 +72,7 @@ GROUPS = {
 
 @cache
 def model_of(name: str) -> LanguageModel:
-    return pv.load_model(name, device="cpu")
+    return pivotal.load_model(name, device="cpu")
 
 
 def problems_of(cell: Cell) -> tuple[Problem, Problem]:

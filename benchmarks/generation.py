@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import pivotal as pv
+import pivotal
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
 
@@ -30,11 +30,11 @@ PROMPT = "The doctors near the car"
 Texts = Callable[[], list[list[int]]]
 
 
-def some_units(model: pv.LanguageModel, sites: str, many: int) -> pv.Intervention:
+def some_units(model: pivotal.models.LanguageModel, sites: str, many: int) -> pivotal.Intervention:
     """Units at random, with values that change the text but do not break it."""
     space, rng = model.unit_space(sites), np.random.default_rng(0)
     ids = sorted(rng.choice(len(space), many, replace=False).tolist())
-    return pv.Intervention(
+    return pivotal.Intervention(
         units=tuple(space.unit(i) for i in ids),
         directions=("singular", "plural"),
         values=rng.choice([-0.8, 0.8], (2, many)),
@@ -128,11 +128,11 @@ def of_recurrent(model: RecurrentLM, tokens: int, texts: int) -> dict[str, Texts
     return {"loop by hand": by_hand, "intervened": by_us, "without a state": read_again(model, by_us)}
 
 
-def read_again(model: pv.LanguageModel, generate: Texts) -> Texts:
+def read_again(model: pivotal.models.LanguageModel, generate: Texts) -> Texts:
     """The same, if each text is read from its beginning after every token."""
 
     def run() -> list[list[int]]:
-        model.reading = partial(pv.LanguageModel.reading, model)  # type: ignore[method-assign]
+        model.reading = partial(pivotal.models.LanguageModel.reading, model)  # type: ignore[method-assign]
         try:
             return generate()
         finally:
@@ -142,7 +142,7 @@ def read_again(model: pv.LanguageModel, generate: Texts) -> Texts:
 
 
 def read_back(
-    model: pv.LanguageModel, edited: pv.IntervenedModel, tokens: int, texts: int
+    model: pivotal.models.LanguageModel, edited: pivotal.models.IntervenedModel, tokens: int, texts: int
 ) -> list[list[int]]:
     """The tokens of our own `generate`, which returns text."""
     drawn: list[list[int]] = []
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    model = pv.load_model(args.model, device="cpu")
+    model = pivotal.load_model(args.model, device="cpu")
     ways = of_transformers if isinstance(model, TransformersLM) else of_recurrent
     for texts in map(int, args.texts.split(",")):
         functions = ways(model, args.tokens, texts)  # type: ignore[arg-type]

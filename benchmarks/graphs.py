@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-import pivotal as pv
+import pivotal
 from pivotal.models.base import LanguageModel
 from pivotal.problem.passes import How, recording
 from pivotal.problem.problem import Problem
@@ -204,7 +204,7 @@ def main() -> None:
     if args.llama:
         model = random_llama(args.llama, pairs, args.device, getattr(torch, args.dtype))
     else:
-        model = pv.load_model(
+        model = pivotal.load_model(
             args.model, device=args.device, dtype=None if args.dtype == "float32" else args.dtype
         )
     train, test = question.divide(pairs)
@@ -216,7 +216,7 @@ def main() -> None:
         made.bounds()
         return made
 
-    search = pv.LearnedMask(updates=args.updates, refit=args.refit)
+    search = pivotal.searches.LearnedMask(updates=args.updates, refit=args.refit)
     problem = make()
     batches = problem.batches(search.batch)
     nodes, padded = [len(batch.tree) for batch in batches], len(problem.fixed_batches(search.batch).shape)
@@ -226,7 +226,7 @@ def main() -> None:
         flush=True,
     )
     ways: list[How] = args.ways.split(",")
-    pv.LearnedMask(updates=4, refit=4).solve(
+    pivotal.searches.LearnedMask(updates=4, refit=4).solve(
         make(), runs=args.runs
     )  # loads what the libraries load at first use
     first_updates(search, make, ways)

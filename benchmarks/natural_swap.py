@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
@@ -66,7 +66,7 @@ COMMON = [
 """Verbs that a model expects after a subject more than those it is asked about."""
 
 
-def tokens_of(model: pv.LanguageModel, words: tuple[str, str]) -> tuple[int, int] | None:
+def tokens_of(model: pivotal.models.LanguageModel, words: tuple[str, str]) -> tuple[int, int] | None:
     """The tokens of the two words, if each of them is one token of the model."""
     try:
         first, second = (model.tokens_of(word) for word in words)
@@ -75,7 +75,7 @@ def tokens_of(model: pv.LanguageModel, words: tuple[str, str]) -> tuple[int, int
     return (first[0], second[0]) if len(first) == len(second) == 1 else None
 
 
-def verbs(model: pv.LanguageModel, forms: set[tuple[str, str]]) -> dict[str, list[int]]:
+def verbs(model: pivotal.models.LanguageModel, forms: set[tuple[str, str]]) -> dict[str, list[int]]:
     """The tokens of verbs by number, as far as the model has both."""
     found = [tokens for words in sorted(forms) if (tokens := tokens_of(model, words)) is not None]
     singular, plural = zip(*found, strict=True)
@@ -115,8 +115,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
-    model = pv.load_model(args.model, device=args.device)
-    pairs = pv.load_phenomenon("number-agreement")
+    model = pivotal.load_model(args.model, device=args.device)
+    pairs = pivotal.load_phenomenon("number-agreement")
     form = {(dict(p.lexemes)["subject"], p.label): p.cue_word for p in pairs}
     words, labels, texts = [], [], []
     for pair in pairs.sample(args.sentences, seed=0):

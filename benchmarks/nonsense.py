@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pivotal as pv
+import pivotal
 from pivotal.evidence.controls import permuted
 from pivotal.jobs.find import find
 from pivotal.questions.minimal_pair import MinimalPair
@@ -85,7 +85,7 @@ def many_random_words(seed: int) -> PairSet:
 
 def shuffled_labels(phenomenon: str, seed: int) -> PairSet:
     """A real phenomenon whose labels are shuffled among the pairs."""
-    pairs = pv.load_phenomenon(phenomenon).sample(300, seed)
+    pairs = pivotal.load_phenomenon(phenomenon).sample(300, seed)
     labels = [pair.label or random.Random(i + seed).choice(pairs.labels) for i, pair in enumerate(pairs)]
     random.Random(seed).shuffle(labels)
     made = tuple(
@@ -96,7 +96,7 @@ def shuffled_labels(phenomenon: str, seed: int) -> PairSet:
 
 
 def one_direction(label: str) -> PairSet:
-    pairs = pv.load_phenomenon("number-agreement").sample(600)
+    pairs = pivotal.load_phenomenon("number-agreement").sample(600)
     return PairSet(f"only-{label}", pairs.labels, tuple(pair for pair in pairs if pair.label == label))
 
 
@@ -116,12 +116,12 @@ def labels_of_words() -> PairSet:
 
 
 def few(n: int) -> PairSet:
-    pairs = pv.load_phenomenon("number-agreement").sample(n, seed=3)
+    pairs = pivotal.load_phenomenon("number-agreement").sample(n, seed=3)
     return PairSet(f"only-{n}-pairs", pairs.labels, pairs.pairs)
 
 
 def repeated(n: int, times: int) -> PairSet:
-    pairs = pv.load_phenomenon("number-agreement").sample(n, seed=5)
+    pairs = pivotal.load_phenomenon("number-agreement").sample(n, seed=5)
     return PairSet(f"{n}-pairs-{times}-times", pairs.labels, pairs.pairs * times)
 
 
@@ -159,9 +159,9 @@ def nonsense() -> Iterator[PairSet]:
 def questions(model: str) -> Iterator[tuple[str, str, PairSet]]:
     """(kind, model, pairs): nonsense, and what must stand above it."""
     yield from (("nonsense", model, pairs) for pairs in nonsense())
-    number, gender = pv.load_phenomenon("number-agreement"), pv.load_phenomenon("gender-bias")
+    number, gender = pivotal.load_phenomenon("number-agreement"), pivotal.load_phenomenon("gender-bias")
     yield "permuted labels", model, permuted(number.sample(2000), 1)
-    yield "known by construction", "planted", pv.load_phenomenon("planted")
+    yield "known by construction", "planted", pivotal.load_phenomenon("planted")
     yield "real", model, number
     yield "real", model, gender
 
@@ -180,12 +180,12 @@ def main() -> None:
     asked = parser.parse_args()
     out = Path(asked.out)
     out.mkdir(parents=True, exist_ok=True)
-    loaded: dict[str, pv.LanguageModel] = {}
+    loaded: dict[str, pivotal.models.LanguageModel] = {}
     for kind, name, pairs in questions(asked.model):
         if asked.only not in pairs.name and asked.only != kind:
             continue
         if name not in loaded:
-            loaded[name] = pv.load_model(name, device=asked.device)
+            loaded[name] = pivotal.load_model(name, device=asked.device)
         model = loaded[name]
         file = out / f"{kind.replace(' ', '-')}-{pairs.name}.jsonl"
         pairs.save(file)
@@ -200,7 +200,7 @@ def main() -> None:
                 evidence=full,
                 overwrite=True,
             )
-        except pv.PivotalError as error:  # refused: nothing was claimed
+        except pivotal.PivotalError as error:  # refused: nothing was claimed
             row = {"kind": kind, "model": model.name, "question": pairs.name, "refused": str(error)}
         else:
             summary = found.summary

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-import pivotal as pv
+import pivotal
 from pivotal.evidence.examination import score_many
 from pivotal.questions.question import default_test
 from pivotal.searches import SEARCHES
@@ -71,7 +71,7 @@ def rows(args: argparse.Namespace) -> Iterator[Row]:
         yield Row(name_of(model), task, sites, steps, split, variant, args.units or UNITS[steps], args.runs)
 
 
-def search_of(row: Row) -> pv.Search:
+def search_of(row: Row) -> pivotal.searches.Search:
     settings = dict(VARIANTS[row.variant])
     return SEARCHES.get(settings.pop("search", "learned"))(max_units=row.units, **settings)  # type: ignore[call-arg]
 
@@ -84,22 +84,22 @@ class Bench:
         self.model = cache(self._model)
         self.problems = cache(self._problems)
 
-    def _model(self, name: str) -> tuple[pv.LanguageModel, float]:
+    def _model(self, name: str) -> tuple[pivotal.models.LanguageModel, float]:
         started = time.perf_counter()
         args = self._args
         (spec,) = (spec for spec in args.models if name_of(spec) == name)
-        model = pv.load_model(spec, device=args.device, dtype=args.dtype, batch_nodes=args.batch_nodes)
+        model = pivotal.load_model(spec, device=args.device, dtype=args.dtype, batch_nodes=args.batch_nodes)
         return model, time.perf_counter() - started
 
     def _problems(
         self, model: str, task: str, sites: str, steps: str, split: str
-    ) -> tuple[pv.Problem, pv.Problem]:
-        pairs = pv.load_phenomenon(TASKS[task])
+    ) -> tuple[pivotal.Problem, pivotal.Problem]:
+        pairs = pivotal.load_phenomenon(TASKS[task])
         train, test = pairs.split(test=default_test(TASKS[task], len(pairs)), seed=0, by=split)
         if self._args.pairs:
             train = train.sample(min(self._args.pairs, len(train)))
         lm = self.model(model)[0]
-        problem = pv.Problem(lm, train, sites=sites, steps=steps, values="unbounded")  # type: ignore[arg-type]
+        problem = pivotal.Problem(lm, train, sites=sites, steps=steps, values="unbounded")  # type: ignore[arg-type]
         return problem, problem.on(test)
 
     def measure(self, row: Row) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def timing(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
     """One search (mlp, every step) with so many runs at once, after one that warms up."""
     for model in map(name_of, args.models):
         train, _ = bench.problems(model, "number", "mlp", "every", "prefixes")
-        pv.LearnedMask(max_units=2, updates=8, refit=4).solve(train)
+        pivotal.searches.LearnedMask(max_units=2, updates=8, refit=4).solve(train)
         for runs in args.timing:
             yield Row(model, "number", "mlp", "every", "prefixes", "learned", UNITS["every"], runs)
 

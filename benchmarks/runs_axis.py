@@ -10,7 +10,7 @@ import time
 
 import torch
 
-import pivotal as pv
+import pivotal
 
 
 def main() -> None:
@@ -20,17 +20,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device")
     args = parser.parse_args()
-    model = pv.load_model("wiki-lstm", device=args.device)
-    train, _ = pv.load_phenomenon("number-agreement").split(test=1000, seed=0)
+    model = pivotal.load_model("wiki-lstm", device=args.device)
+    train, _ = pivotal.load_phenomenon("number-agreement").split(test=1000, seed=0)
     for steps in args.steps.split(","):
-        problem = pv.Problem(model, train, steps=steps, values="unbounded")
-        pv.LearnedMask(updates=10, refit=5).solve(problem)  # warm up: kernels, batches
+        problem = pivotal.Problem(model, train, steps=steps, values="unbounded")
+        pivotal.searches.LearnedMask(updates=10, refit=5).solve(problem)  # warm up: kernels, batches
         first = None
         for runs in map(int, args.runs.split(",")):
             times = []
             for _ in range(args.repeat):
                 started = time.perf_counter()
-                pv.LearnedMask().solve(problem, runs=runs)
+                pivotal.searches.LearnedMask().solve(problem, runs=runs)
                 if model.device.type == "cuda":
                     torch.cuda.synchronize()
                 times.append(time.perf_counter() - started)

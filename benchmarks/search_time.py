@@ -21,7 +21,7 @@ from typing import get_args
 import torch
 from timing import calls, spent, timed
 
-import pivotal as pv
+import pivotal
 from pivotal.options import build
 from pivotal.problem.batch import Batch
 from pivotal.problem.problem import Problem
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    model = pv.load_model(args.model, device="cpu")
+    model = pivotal.load_model(args.model, device="cpu")
     question = Question(args.model, args.phenomenon, seed=args.seed, split=args.split)
     train, test = question.divide(question.load_pairs())
     timed(Batch, "run", "model, forward")

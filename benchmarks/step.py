@@ -17,15 +17,15 @@ from collections.abc import Callable
 
 import torch
 
-import pivotal as pv
+import pivotal
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
 
 
-def nodes(pairs: pv.PairSet, model: pv.LanguageModel) -> None:
+def nodes(pairs: pivotal.questions.PairSet, model: pivotal.models.LanguageModel) -> None:
     steps = sum(len(pair.prefix.split()) for pair in pairs)
     for kind in ("every", "single"):
-        tree = pv.Problem(model, pairs, steps=kind).tree
+        tree = pivotal.Problem(model, pairs, steps=kind).tree
         print(
             f"{pairs.name}, {kind} step: {len(pairs)} pairs, {steps} token steps sentence by sentence, "
             f"{tree.n_live} nodes: {steps / tree.n_live:.2f} x fewer"
@@ -72,7 +72,7 @@ def products(tree: PrefixTree, runs: int, hidden: int) -> Callable[[], None]:
     return run
 
 
-def step(problem: pv.Problem, runs: int, *, hard: bool = False) -> Callable[[], None]:
+def step(problem: pivotal.Problem, runs: int, *, hard: bool = False) -> Callable[[], None]:
     mask = torch.full((runs, len(problem.space)), 0.1, requires_grad=not hard)
     if hard:
         mask.zero_()[:, -5:] = 1.0
@@ -105,11 +105,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=25)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    model = pv.load_model("wiki-lstm", device="cpu")
-    pairs = pv.load_phenomenon("number-agreement")
+    model = pivotal.load_model("wiki-lstm", device="cpu")
+    pairs = pivotal.load_phenomenon("number-agreement")
     nodes(pairs, model)
     for steps in ("every", "single"):
-        batch = pv.Problem(model, pairs, steps=steps).batches(args.batch)[0]
+        batch = pivotal.Problem(model, pairs, steps=steps).batches(args.batch)[0]
         functions = [
             step(batch, args.runs),
             products(batch.tree, args.runs, 650),

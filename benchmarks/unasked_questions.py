@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-import pivotal as pv
+import pivotal
 from pivotal.evidence.controls import permuted
 from pivotal.models.base import LanguageModel
 from pivotal.problem.problem import Problem
@@ -142,14 +142,14 @@ def frequency(model: LanguageModel, index: int) -> PairSet:
 def permuted_labels(model: LanguageModel, index: int) -> PairSet:
     """A real phenomenon whose words are exchanged for half of the prefixes."""
     phenomenon = PHENOMENA[index % len(PHENOMENA)]
-    pairs = pv.load_phenomenon(phenomenon)
+    pairs = pivotal.load_phenomenon(phenomenon)
     return replace(permuted(pairs.at_most(400), index), name=f"permuted-{phenomenon}-{index}")
 
 
 def one_sided(model: LanguageModel, index: int) -> PairSet:
     """A real phenomenon with the pairs of one label."""
     phenomenon, side = PHENOMENA[index // 2 % len(PHENOMENA)], index % 2
-    pairs = pv.load_phenomenon(phenomenon)
+    pairs = pivotal.load_phenomenon(phenomenon)
     kept = tuple(pair for pair in pairs if pair.label == pairs.labels[side])
     return PairSet(f"one-sided-{phenomenon}-{pairs.labels[side]}", pairs.labels, kept).at_most(300)
 
@@ -165,4 +165,4 @@ def noisy(model: LanguageModel, index: int) -> PairSet:
 
 @cache
 def _number() -> PairSet:
-    return pv.load_phenomenon("number-agreement")
+    return pivotal.load_phenomenon("number-agreement")

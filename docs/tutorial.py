@@ -10,9 +10,9 @@
 # `wiki-lstm` is bundled with pivotal. It is a word-level LSTM with 2 x 650 units, trained on Wikipedia.
 
 # %%
-import pivotal as pv
+import pivotal
 
-model = pv.load_model("wiki-lstm")
+model = pivotal.load_model("wiki-lstm")
 model
 
 # %% [markdown]
@@ -27,7 +27,7 @@ for word, probability in model.next_words("The doctors near the car", k=3):
 # brackets, is the word that decides which of the two is right.
 
 # %%
-pairs = pv.load_phenomenon("number-agreement")
+pairs = pivotal.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
@@ -36,7 +36,7 @@ pairs
 
 # %%
 train, test = pairs.split(test=1000, seed=0)
-problem = pv.Problem(model, train.sample(2000, seed=0), steps="every")
+problem = pivotal.Problem(model, train.sample(2000, seed=0), steps="every")
 problem
 
 # %% [markdown]
@@ -48,7 +48,7 @@ problem
 # little. With `progress=True`, `solve` shows a progress bar.
 
 # %% tags=["varies"]
-search = pv.LearnedMask(max_units=4, updates=100, refit=30)
+search = pivotal.searches.LearnedMask(max_units=4, updates=100, refit=30)
 found = search.solve(problem, runs=2, seed=0)
 found
 
@@ -60,11 +60,11 @@ found.plot()
 #
 # We evaluate on the held-out pairs. How often does the model's preference flip, for each construction and direction,
 # and how much does each unit contribute? The KL divergence measures how much the intervention changes the model's
-# other predictions. Many flips alone are weak evidence that the model uses these units. `pv.find` makes further checks
-# and ends with a [verdict](evidence.md).
+# other predictions. Many flips alone are weak evidence that the model uses these units. `pivotal.find` makes further
+# checks and ends with a [verdict](evidence.md).
 
 # %% tags=["varies"]
-scores = pv.evaluate(found.best, problem.on(test))
+scores = pivotal.evaluate(found.best, problem.on(test))
 scores
 
 # %% tags=["varies"]
@@ -89,7 +89,7 @@ print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited
 
 # %% tags=["varies"]
 pair = next(pair for pair in test if pair.group == "nounpp")
-trace = pv.trace(model, found.best, pair)
+trace = pivotal.trace(model, found.best, pair)
 trace
 
 # %% tags=["varies"]
@@ -104,8 +104,10 @@ trace.plot()
 # [`pivotal certify`](certify.md) is thorough. If the certificate does not hold, it names the better set.
 
 # %% tags=["varies"]
-effort = pv.Effort(candidates=2, audit=1, points=3, sample=12, finalists=2, polish=10, pairs="none")
-pv.certify(found.best, problem.sample(60), effort=effort)
+effort = pivotal.evidence.Effort(
+    candidates=2, audit=1, points=3, sample=12, finalists=2, polish=10, pairs="none"
+)
+pivotal.certify(found.best, problem.sample(60), effort=effort)
 
 # %% [markdown]
 # ## Save and load
@@ -114,11 +116,11 @@ pv.certify(found.best, problem.sample(60), effort=effort)
 
 # %%
 found.best.save("number-units")
-again = pv.Intervention.load("number-units")
+again = pivotal.Intervention.load("number-units")
 print(again == found.best)
 try:
-    pv.load_model("planted").intervened(again, direction="plural")
-except pv.PivotalError as error:
+    pivotal.load_model("planted").intervened(again, direction="plural")
+except pivotal.PivotalError as error:
     print(str(error).split(",")[0])
 
 # %% [markdown]
@@ -134,11 +136,13 @@ NOUNS = {"actor": "actors", "doctor": "doctors", "king": "kings", "player": "pla
 VERBS = ("hurt", "defended", "blamed", "introduced", "killed", "found")
 PLACES = ("", "near the car", "behind the houses", "with the books")
 made = [
-    pv.MinimalPair(f"The {noun} {place} {verb}", 1, ("himself", "themselves"), label, place or "plain")
+    pivotal.questions.MinimalPair(
+        f"The {noun} {place} {verb}", 1, ("himself", "themselves"), label, place or "plain"
+    )
     for nouns, verb, place in product(NOUNS.items(), VERBS, PLACES)
     for noun, label in zip(nouns, pairs.labels, strict=True)
 ]
-reflexives = pv.PairSet("reflexives", pairs.labels, tuple(made))
+reflexives = pivotal.questions.PairSet("reflexives", pairs.labels, tuple(made))
 reflexives
 
 # %%
@@ -146,7 +150,7 @@ asked = problem.on(reflexives)
 print(f"The untouched model is right on {asked.clean_accuracy:.0%} of {len(asked)} pairs.")
 
 # %% tags=["varies"]
-pv.evaluate(found.best, asked)
+pivotal.evaluate(found.best, asked)
 
 # %% [markdown]
 # To find the units that decide *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command

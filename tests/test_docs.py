@@ -18,7 +18,6 @@ import pytest
 from tests.paths import ROOT
 from typer.main import get_command
 
-import pivotal
 from pivotal.cli.main import app
 
 DOCS = ROOT / "docs"
@@ -167,11 +166,6 @@ def test_the_reference_has_every_search_and_its_options() -> None:
     for name, cls in SEARCHES.items():
         section = reference.split(f"### {name}\n")[1].split("\n### ")[0]
         assert all(f"`{option.name}`" in section for option in options_of(cls)), name
-
-
-def test_the_api_page_has_every_public_name() -> None:
-    listed = re.findall(r"^::: pivotal\.(\w+)$", text_of(DOCS / "api.md"), re.M)
-    assert sorted(listed) == sorted(set(pivotal.__all__) - {"__version__"})
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------

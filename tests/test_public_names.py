@@ -1,18 +1,29 @@
-"""The names of `import pivotal as pv`: they exist, are documented, and do not make the import slow."""
+"""The names of `import pivotal` and of its namespaces: they exist, are documented, and do not make it slow."""
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cached_property
+from types import ModuleType
 
 import pytest
+from tests.paths import ROOT
 
-import pivotal as pv
+import pivotal
 from pivotal.searches import SEARCHES
+
+NAMESPACES = {
+    name: getattr(pivotal, name) for name in pivotal.__all__ if inspect.ismodule(getattr(pivotal, name))
+}
+TOP = [name for name in pivotal.__all__ if name not in NAMESPACES and name != "__version__"]
+PUBLIC = [(pivotal, name) for name in TOP] + [
+    (space, n) for space in NAMESPACES.values() for n in space.__all__
+]
 
 
 def public_members(cls: type) -> Iterator[str]:
@@ -27,29 +38,43 @@ def public_members(cls: type) -> Iterator[str]:
                     yield name
 
 
-@pytest.mark.parametrize("name", [name for name in pv.__all__ if name != "__version__"])
-def test_every_public_name_and_method_has_a_docstring(name: str) -> None:
-    value = getattr(pv, name)
+@pytest.mark.parametrize(("space", "name"), PUBLIC)
+def test_every_public_name_and_method_has_a_docstring(space: ModuleType, name: str) -> None:
+    value = getattr(space, name)
     assert inspect.getdoc(value), name
     if inspect.isclass(value):
         missing = [member for member in public_members(value) if not inspect.getdoc(getattr(value, member))]
         assert not missing, f"{name}: {', '.join(missing)}"
 
 
-def test_every_search_is_exported() -> None:
+def test_a_name_has_one_spelling() -> None:
+    """What is at the top is in no namespace, and a namespace shares no name with another."""
+    names = [name for _, name in PUBLIC]
+    assert len(names) == len(set(names)), sorted(names)
+    assert not {name for name in names if name in NAMESPACES}
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: (\S+)$", page, re.M)) == sorted(
+        f"{s.__name__}.{name}" for s, name in PUBLIC
+    )
+
+
+def test_every_search_is_public() -> None:
     built_in = {cls for _, cls in SEARCHES.items() if cls.__module__.startswith("pivotal.")}
-    assert built_in <= {getattr(pv, name) for name in pv.__all__ if name != "__version__"}
+    assert built_in <= {getattr(pivotal.searches, name) for name in pivotal.searches.__all__}
 
 
 @pytest.mark.slow
 def test_names_are_imported_when_they_are_used() -> None:
     code = (
-        "import sys, pivotal as pv; assert 'torch' not in sys.modules; "
-        "assert set(dir(pv)) == set(pv.__all__); pv.Greedy; assert 'torch' in sys.modules"
+        "import sys, pivotal; assert 'torch' not in sys.modules; "
+        "assert set(dir(pivotal)) == set(pivotal.__all__); pivotal.searches.Greedy; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'Gredy'"):
-        pv.Gredy  # noqa: B018
+        pivotal.Gredy  # noqa: B018
 
 
 def test_threads_do_not_spin_for_long() -> None:

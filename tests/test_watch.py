@@ -5,19 +5,21 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress as RichProgress
 
-import pivotal as pv
+import pivotal
 from pivotal.records.run import Progress
 from pivotal.watch import Bars, Named, NotebookBar, bar_html, display
 
-SEARCH = pv.LearnedMask(max_units=3, updates=20, refit=4)
+SEARCH = pivotal.searches.LearnedMask(max_units=3, updates=20, refit=4)
 
 
 @pytest.fixture(scope="module")
-def problem() -> pv.Problem:
-    return pv.Problem(pv.load_model("planted"), pv.load_phenomenon("planted").sample(100, seed=0))
+def problem() -> pivotal.Problem:
+    return pivotal.Problem(
+        pivotal.load_model("planted"), pivotal.load_phenomenon("planted").sample(100, seed=0)
+    )
 
 
-def test_true_shows_the_phases_on_stderr(problem: pv.Problem, capfd: pytest.CaptureFixture[str]) -> None:
+def test_true_shows_the_phases_on_stderr(problem: pivotal.Problem, capfd: pytest.CaptureFixture[str]) -> None:
     shown = SEARCH.solve(problem, progress=True)
     out, err = capfd.readouterr()
     assert "/20  loss" in err and "flipped" in err and not out
@@ -26,7 +28,7 @@ def test_true_shows_the_phases_on_stderr(problem: pv.Problem, capfd: pytest.Capt
 
 
 def test_false_and_none_are_silent_and_a_function_gets_every_report(
-    problem: pv.Problem, capfd: pytest.CaptureFixture[str]
+    problem: pivotal.Problem, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reports: list[Progress] = []
     for progress in (False, None, reports.append):

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-import pivotal as pv
+import pivotal
 from pivotal.models.edits import dense
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.question import Question
@@ -47,7 +47,7 @@ Way = Callable[[Tensor, Tensor], Tensor]
 class ByHand:
     """What somebody needs who writes the update without pivotal: weights, tokens, and where to edit."""
 
-    def __init__(self, model: RecurrentLM, problem: pv.Problem) -> None:
+    def __init__(self, model: RecurrentLM, problem: pivotal.Problem) -> None:
         assert model._source is not None
         weights = {name: weight.detach() for name, weight in model._source[1].items()}
         self.encoder, self.decoder = weights["encoder.weight"], weights["decoder.weight"]
@@ -181,7 +181,9 @@ def write(job: str, seconds: dict[str, list[float]], difference: float, out: Pat
 
 
 def updates(model: RecurrentLM, args: argparse.Namespace) -> None:
-    batch = pv.Problem(model, pv.load_phenomenon("number-agreement"), steps=args.steps).batches(128)[0]
+    batch = pivotal.Problem(model, pivotal.load_phenomenon("number-agreement"), steps=args.steps).batches(
+        128
+    )[0]
     by_hand = ByHand(model, batch)
     ways: dict[str, Way] = {
         "pivotal": lambda mask, values: batch.run(mask, values).log_ratio,
@@ -202,13 +204,13 @@ def updates(model: RecurrentLM, args: argparse.Namespace) -> None:
 
 @torch.no_grad()
 def applying(model: RecurrentLM, args: argparse.Namespace) -> None:
-    found = pv.Intervention.load(args.intervention)
+    found = pivotal.Intervention.load(args.intervention)
     question = Question("wiki-lstm", "number-agreement")
     pairs = question.divide(question.load_pairs())[1]
-    problem = pv.Problem(model, pairs, steps="every")
+    problem = pivotal.Problem(model, pairs, steps="every")
     mask, values = dense(found, problem.space, model.device)
     mask = mask[:, 0]  # one mask for both directions
-    ways: dict[str, Callable[[pv.Problem], Callable[..., Tensor]]] = {
+    ways: dict[str, Callable[[pivotal.Problem], Callable[..., Tensor]]] = {
         "pivotal": lambda problem: lambda mask, values: problem.run(mask, values).log_ratio,
         "careful loop of LSTMCell": lambda problem: ByHand(model, problem).careful,
         "plain loop of LSTMCell": lambda problem: ByHand(model, problem).plain,
@@ -221,7 +223,7 @@ def applying(model: RecurrentLM, args: argparse.Namespace) -> None:
 
     def from_pairs(name: str) -> None:
         if name == "pivotal":
-            pv.Problem(model, pairs, steps="every").run_intervention(found)
+            pivotal.Problem(model, pairs, steps="every").run_intervention(found)
         else:
             run = ways[name](problem)
             run(torch.zeros_like(mask), values)
@@ -248,7 +250,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    model = pv.load_model("wiki-lstm", device="cpu")
+    model = pivotal.load_model("wiki-lstm", device="cpu")
     assert isinstance(model, RecurrentLM)
     {"update": updates, "apply": applying}[args.job](model, args)
 

@@ -35,7 +35,7 @@ from lstm import ByHand, in_turns, last, same
 from torch import Tensor
 from torch.nn.functional import linear, softplus
 
-import pivotal as pv
+import pivotal
 from pivotal.evidence.examination import score_many
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.options import build
@@ -128,7 +128,7 @@ def ranked(name: str, train: Problem, test: Problem, seeds: int, _: int) -> Iter
         yield {"way": name, "seed": seed, "updates": 0, "refit": updates, **scored([found], test)[0]}
 
 
-def scored(found: Sequence[pv.Intervention], test: Problem) -> list[dict[str, Any]]:
+def scored(found: Sequence[pivotal.Intervention], test: Problem) -> list[dict[str, Any]]:
     """Flips, units and KL on held-out pairs."""
     flips, kl = score_many(found, test)
     return [
@@ -251,7 +251,7 @@ def searched(name: str, search: Search, train: Problem, test: Problem, seed: int
 
 
 def rows_of(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    model = pv.load_model("wiki-lstm", device="cpu")
+    model = pivotal.load_model("wiki-lstm", device="cpu")
     assert isinstance(model, RecurrentLM)
     question = Question("wiki-lstm", "number-agreement", values=args.values)
     train_pairs, test_pairs = question.divide(question.load_pairs())

@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import pivotal as pv
+import pivotal
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -51,7 +51,7 @@ Way = Callable[[Tensor, Tensor], Tensor]
 class Rows:
     """The pairs as padded rows of tokens, as one has them without pivotal."""
 
-    def __init__(self, model: TransformersLM, problem: pv.Problem, *, distinct: bool) -> None:
+    def __init__(self, model: TransformersLM, problem: pivotal.Problem, *, distinct: bool) -> None:
         self.net, self.tokenizer, self.first = model.network, model.tokenizer, len(model.vocabulary.priming)
         self.modules = [tap.module for tap in model._taps if tap.site.name.startswith("mlp.")]
         self.width = len(problem.space) // len(self.modules)
@@ -201,7 +201,7 @@ def update(way: Way, mask: Tensor, values: Tensor) -> list[Tensor]:
     return [ratio.detach(), mask.grad, values.grad]
 
 
-def ranking_by_pivotal(problem: pv.Problem) -> list[Tensor]:
+def ranking_by_pivotal(problem: pivotal.Problem) -> list[Tensor]:
     """The gradient times the activation of every neuron: the slope of a mask that would set it to zero."""
     mask = torch.zeros(1, len(problem.space), requires_grad=True)
     problem.run(mask, torch.zeros(1, 2, len(problem.space))).log_ratio.sum().backward()
@@ -263,8 +263,8 @@ def one_token(model: TransformersLM, pairs: PairSet) -> PairSet:
 
 
 def updates(model: TransformersLM, args: argparse.Namespace) -> None:
-    pairs = one_token(model, pv.load_phenomenon("number-agreement")[::4])
-    problem = pv.Problem(model, pairs, sites="mlp", steps="every").batches(args.prefixes)[0]
+    pairs = one_token(model, pivotal.load_phenomenon("number-agreement")[::4])
+    problem = pivotal.Problem(model, pairs, sites="mlp", steps="every").batches(args.prefixes)[0]
     noise = torch.Generator().manual_seed(0)
     mask = 0.1 * torch.rand(len(problem.space), generator=noise)
     values = torch.rand(2, len(problem.space), generator=noise) - 0.5
@@ -290,7 +290,7 @@ def updates(model: TransformersLM, args: argparse.Namespace) -> None:
 def applying(model: TransformersLM, args: argparse.Namespace) -> None:
     question = Question("smollm2-135m", "number-agreement", sites="mlp", test=1000)
     pairs = question.divide(one_token(model, question.load_pairs()))[1]
-    problem = pv.Problem(model, pairs, sites="mlp", steps="every")
+    problem = pivotal.Problem(model, pairs, sites="mlp", steps="every")
     named = {str(unit): i for i, unit in enumerate(problem.space)}
     units = [named[name] for name in args.neurons]
     mask = torch.zeros(len(problem.space))
@@ -309,7 +309,7 @@ def applying(model: TransformersLM, args: argparse.Namespace) -> None:
         """The log ratios, and the preferences as numbers, which must be equal too."""
         return [ratio, (ratio < 0).float()]
 
-    def ours(problem: pv.Problem) -> list[Tensor]:
+    def ours(problem: pivotal.Problem) -> list[Tensor]:
         return both(problem.run(mask[None], values[None]).log_ratio[0])
 
     flips = float((ours(problem)[0] < 0).float().mean())
@@ -329,7 +329,10 @@ def applying(model: TransformersLM, args: argparse.Namespace) -> None:
             return both(way(mask, values))
 
         found = compare(
-            lambda: ours(pv.Problem(model, pairs, sites="mlp", steps="every")), whole, args.repeat, most=1e-5
+            lambda: ours(pivotal.Problem(model, pairs, sites="mlp", steps="every")),
+            whole,
+            args.repeat,
+            most=1e-5,
         )
         write(f"{job}, with preparing", name, found, args.out)
 
@@ -348,7 +351,7 @@ def main() -> None:
     if args.job == "apply" and args.peer == "captum":
         parser.error("captum attributes and does not intervene: it has no job `apply`")
     torch.set_num_threads(1)
-    model = pv.load_model("smollm2-135m", device="cpu")
+    model = pivotal.load_model("smollm2-135m", device="cpu")
     assert isinstance(model, TransformersLM)
     {"update": updates, "apply": applying}[args.job](model, args)
 

@@ -11,6 +11,8 @@ import msgspec
 
 from pivotal.errors import PivotalError, did_you_mean
 
+__all__ = ["Site", "Unit", "UnitSpace"]
+
 Steps = Literal["single", "every"]
 """The steps at which units are edited: at the cue only, or at every step of the prefix."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.paths import ROOT
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, find
 from pivotal.jobs.run_folder import RunFolder
@@ -233,12 +233,14 @@ def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -
 
 def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     search = LearnedMask(updates=20, refit=2)
-    first = pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
+    first = pivotal.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert first.folder.settings["search"]["max_units"] == MAX_UNITS["every"]
-    again = pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
+    again = pivotal.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert again.already and not first.already
     assert again.summary == RunFolder(tmp_path / "r").summary() == first.summary
-    assert not pv.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
+    assert not pivotal.find(
+        QUESTION, search=search, controls=0, out=str(tmp_path / "r"), overwrite=True
+    ).already
 
 
 @pytest.mark.slow
@@ -263,7 +265,9 @@ def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(
     search = LearnedMask(updates=20, refit=2)
 
     def ask(name: str, controls: int) -> Finding:
-        return pv.find(QUESTION, search=search, controls=controls, evidence="none", out=str(tmp_path / name))
+        return pivotal.find(
+            QUESTION, search=search, controls=controls, evidence="none", out=str(tmp_path / name)
+        )
 
     at_once = ask("at once", 5)
     assert ask("later", 0).summary.controls.sets == 0

@@ -58,7 +58,7 @@ def test_a_module_with_its_words_and_a_question_in_any_form(
     assert finding.summary.flip_accuracy == 1
 
 
-def _words(pair: pivotal.MinimalPair) -> dict[str, str]:
+def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:
     return dict(zip(("singular", "plural"), pair.words, strict=True))
 
 

@@ -212,7 +212,7 @@ USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Line
         ("rnn", nn.RNN(4, 5, nonlinearity="relu"), "must use tanh, but this one uses relu"),
         ("rnn", nn.LSTMCell(4, 5), "in place of an nn.LSTM, nn.GRU or nn.RNN there is a LSTMCell"),
         ("encoder", torch.zeros(8, 4), "in place of an nn.Embedding there is a Tensor"),
-        ("decoder", nn.Sequential(nn.Linear(5, 8)), "in place of an nn.Linear .*pv.ModuleLM"),
+        ("decoder", nn.Sequential(nn.Linear(5, 8)), "in place of an nn.Linear .*pivotal.models.ModuleLM"),
     ],
 )
 def test_modules_that_are_no_language_model_are_refused(part: str, given: Any, message: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import find
 from pivotal.models.planted import plant
@@ -38,7 +38,7 @@ def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path
     with pytest.raises(PivotalError, match=said):
         find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
     with pytest.raises(PivotalError, match=said):
-        pv.check(question, PLANTED)
+        pivotal.check(question, PLANTED)
     assert not (tmp_path / "run").exists()
 
 

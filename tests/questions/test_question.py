@@ -12,11 +12,11 @@ from typing import Any, get_args
 
 import pytest
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
 from pivotal.questions.phenomena import (
-    listed_phenomena,
+    list_phenomena,
     load_phenomenon,
 )
 from pivotal.questions.question import Question, default_test
@@ -26,7 +26,7 @@ from pivotal.units import Steps
 def test_every_field_has_a_default_and_a_help_text() -> None:
     for option in options_of(Question):
         assert option.help and not option.required, option.name
-    assert pv.Question is Question
+    assert pivotal.Question is Question
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_parts_of_what_the_user_named(tmp_path: Path) -> None:
 
 
 def test_a_generator_is_deterministic_and_makes_what_is_listed():
-    listed = {one.name: one for one in listed_phenomena()}
+    listed = {one.name: one for one in list_phenomena()}
     for name in ("planted", "agreement-be", "determiner-irregular"):
         pairs = load_phenomenon(name)
         assert (pairs.name, pairs.labels, len(pairs)) == (name, listed[name].labels, listed[name].pairs)

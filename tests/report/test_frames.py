@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.report.study_rows import row, unit
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder, newest_run
 from pivotal.records import frame
@@ -37,10 +37,10 @@ def test_results_as_rows(folder: RunFolder) -> None:
     runs = rows_of(summary.to_frame())
     assert [one["best"] for one in runs] == [run == summary.best for run in range(2)]
     assert runs[0]["unit_names"].split() == list(summary.runs[0].unit_labels)
-    problem = pv.Problem(pv.load_model("planted"), pv.load_phenomenon("planted")[:40])
-    pairs = rows_of(pv.evaluate(folder.intervention(), problem).to_frame())
+    problem = pivotal.Problem(pivotal.load_model("planted"), pivotal.load_phenomenon("planted")[:40])
+    pairs = rows_of(pivotal.evaluate(folder.intervention(), problem).to_frame())
     assert len(pairs) == 40 and all((one["edited_log_odds"] > 0) == one["flipped"] for one in pairs)
-    found = pv.Greedy(max_units=2).solve(problem, runs=1, seed=0)
+    found = pivotal.searches.Greedy(max_units=2).solve(problem, runs=1, seed=0)
     units = rows_of(found.to_frame())
     assert [one["unit"] for one in units] == [str(unit) for unit in found.best.units]
     assert set(units[0]) > set(problem.labels)
@@ -61,7 +61,7 @@ def test_a_folder_of_runs_is_one_table_and_the_newest_is_known(folder: RunFolder
         copy = Path(shutil.copytree(folder.path, tmp_path / "runs" / name))
         os.utime(copy / "run.json", (time, time))
     assert newest_run(tmp_path / "runs").name == "a"
-    listed = rows_of(pv.runs(tmp_path / "runs"))
+    listed = rows_of(pivotal.runs(tmp_path / "runs"))
     assert [Path(one["path"]).name for one in listed] == ["a", "b"]
     assert listed[0]["flip_accuracy"] == folder.summary().flip_accuracy
     assert RunFolder(str(tmp_path / "runs" / "a")).settings == folder.settings

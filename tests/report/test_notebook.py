@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pivotal as pv
+import pivotal
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.run_folder import RunFolder
@@ -24,27 +24,27 @@ from pivotal.records.certificate import Certificate, Effort
 from pivotal.report.notebook import run_html
 from pivotal.units import Site, pattern_of, select_sites
 
-SEARCH = pv.LearnedMask(max_units=3, updates=40, refit=8)
+SEARCH = pivotal.searches.LearnedMask(max_units=3, updates=40, refit=8)
 
 
 @pytest.fixture(scope="module")
-def problem() -> pv.Problem:
-    pairs = pv.load_phenomenon("planted").sample(300, seed=0)
-    return pv.Problem(pv.load_model("planted"), pairs)
+def problem() -> pivotal.Problem:
+    pairs = pivotal.load_phenomenon("planted").sample(300, seed=0)
+    return pivotal.Problem(pivotal.load_model("planted"), pairs)
 
 
 @pytest.fixture(scope="module")
-def found(problem: pv.Problem) -> pv.Discovery:
+def found(problem: pivotal.Problem) -> pivotal.searches.Discovery:
     return SEARCH.solve(problem, runs=2, seed=0)
 
 
 @pytest.fixture(scope="module")
-def scores(problem: pv.Problem, found: pv.Discovery) -> pv.Evaluation:
-    return pv.evaluate(found.best, problem)
+def scores(problem: pivotal.Problem, found: pivotal.searches.Discovery) -> pivotal.Evaluation:
+    return pivotal.evaluate(found.best, problem)
 
 
 @pytest.fixture(scope="module")
-def certificate(problem: pv.Problem, found: pv.Discovery) -> Certificate:
+def certificate(problem: pivotal.Problem, found: pivotal.searches.Discovery) -> Certificate:
     effort = Effort(candidates=2, audit=1, sample=16, pairs="none", polish=2, finalists=2)
     return certify(found.best, problem, effort=effort)
 
@@ -60,7 +60,9 @@ def page(shown: Any) -> SimpleNamespace:
 # -- a line of text -----------------------------------------------------------------------------------------
 
 
-def test_lines(problem: pv.Problem, found: pv.Discovery, scores: pv.Evaluation) -> None:
+def test_lines(
+    problem: pivotal.Problem, found: pivotal.searches.Discovery, scores: pivotal.Evaluation
+) -> None:
     units = ", ".join(map(str, found.best.units))
     intervention = f"Intervention(planted in planted, every step, {len(found.best)} units: {units})"
     assert repr(problem.model) == "RecurrentLM(planted, 64 units in hidden.0)"
@@ -74,15 +76,17 @@ def test_lines(problem: pv.Problem, found: pv.Discovery, scores: pv.Evaluation) 
     )
 
 
-def test_lines_stay_short_whatever_is_in_them(problem: pv.Problem, found: pv.Discovery) -> None:
+def test_lines_stay_short_whatever_is_in_them(
+    problem: pivotal.Problem, found: pivotal.searches.Discovery
+) -> None:
     units = tuple(problem.space)
     many = replace(found.best, units=units, values=np.zeros((2, len(units))), active=np.ones((2, len(units))))
     assert "64 units" in repr(many) and repr(many).endswith("hidden.0:7, …)")
-    assert len(repr(pv.load_phenomenon("number-agreement"))) < 120
+    assert len(repr(pivotal.load_phenomenon("number-agreement"))) < 120
 
 
-def test_what_is_left_out_is_said(problem: pv.Problem) -> None:
-    unknown = pv.MinimalPair("The zebra", 1, ("verb0as", "verb0a"))
+def test_what_is_left_out_is_said(problem: pivotal.Problem) -> None:
+    unknown = pivotal.questions.MinimalPair("The zebra", 1, ("verb0as", "verb0a"))
     asked = problem.on(replace(problem.pairs, pairs=(*problem.pairs, unknown)))
     assert repr(asked).endswith("64 units in hidden.0, 1 left out)")
     assert "The model cannot score 1 pair: " in page(asked).text and "zebra" in page(asked).text
@@ -101,13 +105,13 @@ def test_sites_are_said_as_the_command_line_reads_them(levels: set[int], also_na
 
 
 def test_pairs_show_their_cue_and_are_escaped() -> None:
-    pair = pv.MinimalPair("a <b> & c", 1, ("x", "y"), "one", "g")
-    shown = page(pv.PairSet("some", ("one", "two"), (pair,) * 7))
+    pair = pivotal.questions.MinimalPair("a <b> & c", 1, ("x", "y"), "one", "g")
+    shown = page(pivotal.questions.PairSet("some", ("one", "two"), (pair,) * 7))
     assert shown.cells[5:10] == ["a [<b>] & c", "x", "y", "one", "g"]
     assert "And 2 more." in shown.text
 
 
-def test_an_intervention_shows_every_value(found: pv.Discovery) -> None:
+def test_an_intervention_shows_every_value(found: pivotal.searches.Discovery) -> None:
     best = found.best
     cells = page(best).cells
     for i, unit in enumerate(best.units):
@@ -116,18 +120,18 @@ def test_an_intervention_shows_every_value(found: pv.Discovery) -> None:
             assert f"{value:+.2f}".replace("-", "−") in cells
 
 
-def test_a_unit_that_is_left_alone_in_a_direction(found: pv.Discovery) -> None:
+def test_a_unit_that_is_left_alone_in_a_direction(found: pivotal.searches.Discovery) -> None:
     active = np.ones((2, 3), dtype=bool)
     active[0, 1] = False
     assert page(replace(found.best, active=active)).cells.count("left alone") == 1
 
 
-def test_a_discovery_shows_its_runs(found: pv.Discovery) -> None:
+def test_a_discovery_shows_its_runs(found: pivotal.searches.Discovery) -> None:
     shown = page(found)
     assert f"{found.best_run} (best)" in shown.cells and str(1 - found.best_run) in shown.cells
 
 
-def test_scores_show_constructions_and_units(scores: pv.Evaluation) -> None:
+def test_scores_show_constructions_and_units(scores: pivotal.Evaluation) -> None:
     cells = page(scores).cells
     assert {"class 0", "class 1", "class 2", "singular", "plural"} <= set(cells)
     assert {one.unit for one in scores.drop_one} <= set(cells)
@@ -139,9 +143,9 @@ def test_a_certificate_says_its_verdict(certificate: Certificate) -> None:
     assert page(certificate).text.startswith(f"The certificate {holds}")
 
 
-def test_a_trace_shows_every_step(problem: pv.Problem, found: pv.Discovery) -> None:
+def test_a_trace_shows_every_step(problem: pivotal.Problem, found: pivotal.searches.Discovery) -> None:
     pair = problem.pairs[0]
-    trace = pv.trace(problem.model, found.best, pair)
+    trace = pivotal.trace(problem.model, found.best, pair)
     wanted = pair.words[trace.target]
     assert repr(trace).startswith(f"Trace({pair.prefix} → {wanted}, to {trace.direction}: p ")
     shown = page(trace)
@@ -159,14 +163,14 @@ def rows_of(chart: Any) -> list[dict[str, Any]]:
     return list(data["values"] if "values" in data else content["datasets"][data["name"]])
 
 
-def test_the_chart_of_a_discovery_has_every_value_of_every_run(found: pv.Discovery) -> None:
+def test_the_chart_of_a_discovery_has_every_value_of_every_run(found: pivotal.searches.Discovery) -> None:
     rows = rows_of(found.plot())
     assert len(rows) == sum(one.values.size for one in found.interventions)
     assert {row["label"] for row in rows} == {"singular", "plural"}
     assert rows_of(found.best.plot())[0]["value"] == pytest.approx(float(found.best.values[0, 0]))
 
 
-def test_the_chart_of_scores_has_every_share(scores: pv.Evaluation) -> None:
+def test_the_chart_of_scores_has_every_share(scores: pivotal.Evaluation) -> None:
     rows = {row["name"]: row for row in rows_of(scores.plot())}
     assert set(rows) == {*scores.by_group, *(f"→ {label}" for label in scores.by_direction)}
     assert rows["class 1"]["value"] == scores.by_group["class 1"].value

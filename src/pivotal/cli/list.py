@@ -49,9 +49,9 @@ def list_names(
 def entries(kind: str) -> list[Entry]:
     """The things of a kind, each with its name and a sentence; plugins also have options and presets."""
     if kind == "phenomena":
-        from pivotal.questions.phenomena import listed_phenomena
+        from pivotal.questions.phenomena import list_phenomena
 
-        return list(map(asdict, listed_phenomena()))
+        return list(map(asdict, list_phenomena()))
     if kind == "models":
         from pivotal.models import list_models
 

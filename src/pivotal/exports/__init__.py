@@ -19,7 +19,7 @@ _LISTED = 40
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]
 
-__all__ = ["TARGETS", "ExportNotes", "Portable", "SiteEdit", "Target", "check_free", "export", "write_files"]
+__all__ = ["ExportNotes", "Portable", "SiteEdit", "Target"]
 
 
 def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False) -> ExportRecord:

@@ -57,6 +57,7 @@ class SiteEdit:
 
     @property
     def layer(self) -> int:
+        """The block of the model, counted from 0."""
         return self.tap.block
 
 

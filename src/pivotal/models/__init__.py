@@ -13,7 +13,10 @@ from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
 from pivotal.models.in_memory import wrapped
-from pivotal.models.vocabulary import Encoding
+from pivotal.models.intervened import IntervenedModel
+from pivotal.models.module import ModuleLM
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.transformers.lm import TransformersLM
 from pivotal.questions.question import Dtype
 from pivotal.registry import Registry
 
@@ -22,16 +25,7 @@ SOURCES: Registry[ModelSource] = Registry("models", __name__, ModelSource)  # ty
 DTYPES = get_args(Dtype)
 """The number formats that a model may compute in. Half precision is for GPUs."""
 
-__all__ = [
-    "DTYPES",
-    "SOURCES",
-    "Encoding",
-    "LanguageModel",
-    "ModelSource",
-    "device_named",
-    "list_models",
-    "load_model",
-]
+__all__ = ["IntervenedModel", "LanguageModel", "ModelSource", "ModuleLM", "RecurrentLM", "TransformersLM"]
 
 
 def load_model(

@@ -10,12 +10,14 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.transformers.lm import TransformersLM
 
 _RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
 
 
 def wrapped(module: nn.Module, tokenizer: Any, *, name: str | None, priming: str | None) -> LanguageModel:
-    """The language model of a module. `tokenizer` is a tokenizer of Hugging Face, or for a recurrent module its words:
+    """The language model of a module. `tokenizer` is a Hugging Face tokenizer, or for a recurrent module its words:
     a list in the order of their ids, or a mapping from words to ids."""
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         return _transformer(module, tokenizer, name, priming)
@@ -23,12 +25,10 @@ def wrapped(module: nn.Module, tokenizer: Any, *, name: str | None, priming: str
     embedding, output = _only(module, nn.Embedding), _only(module, nn.Linear)
     if recurrent is None or embedding is None or output is None:
         raise PivotalError(
-            "A module in memory must be a causal model of Hugging Face, or have one nn.Embedding, one nn.LSTM, nn.GRU "
+            "A module in memory must be a causal Hugging Face model, or have one nn.Embedding, one nn.LSTM, nn.GRU "
             f"or nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
-            "pivotal.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
+            "pivotal.models.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
         )
-    from pivotal.models.recurrent.lm import RecurrentLM
-
     words = _words(tokenizer, module)
     start = priming if priming is not None else "<eos>" * ("<eos>" in words)
     return RecurrentLM.from_modules(
@@ -37,11 +37,9 @@ def wrapped(module: nn.Module, tokenizer: Any, *, name: str | None, priming: str
 
 
 def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:
-    from pivotal.models.transformers.lm import TransformersLM
-
     if not callable(tokenizer):
         raise PivotalError(
-            f"A model of Hugging Face needs its tokenizer, but it was given {tokenizer!r:.80}. Write "
+            f"A Hugging Face model needs its tokenizer, but it was given {tokenizer!r:.80}. Write "
             "load_model(model, tokenizer), with AutoTokenizer.from_pretrained of the same name."
         )
     return TransformersLM(

@@ -146,7 +146,7 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
         if isinstance(part, nn.RNNBase):
             raise PivotalError(
                 f"An edit at a site must reach the next step, but {path} ({site}) is a torch.nn.{type(part).__name__}, "
-                "whose steps run inside the module. Use pv.RecurrentLM."
+                "whose steps run inside the module. Use pivotal.models.RecurrentLM."
             )
         return part.register_forward_hook(
             lambda _, __, out: taps.append(_tap(site, path, first_of(out), part, "output"))

@@ -264,6 +264,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def best_run(self) -> RunScores:
+        """The row of the best run, by its number `best`."""
         return self.runs[self.best]
 
     def to_frame(self) -> Any:

@@ -156,9 +156,9 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
     model = repr(folder.stated("model", str)) + (f", priming={priming!r}" if priming is not None else "")
     cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
-        "import pivotal as pv\n\n"
-        f"model = pv.load_model({model})\n"
-        f"units = pv.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
+        "import pivotal\n\n"
+        f"model = pivotal.load_model({model})\n"
+        f"units = pivotal.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
         f"print(model.next_words({example.prefix!r}))\n"
         f"edited = model.intervened(units, direction={example.direction!r}{cue})\n"
         f"print(edited.next_words({example.prefix!r}))"

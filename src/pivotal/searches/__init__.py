@@ -9,21 +9,23 @@ from pivotal.errors import PivotalError
 from pivotal.options import build, options_of, preset_of
 from pivotal.problem.kept import is_text
 from pivotal.registry import Registry
-from pivotal.searches.base import Attempt, Checkpoint, Discovery, Progress, Search
+from pivotal.searches.attribution import Attribution
+from pivotal.searches.base import Discovery, Progress, Search
+from pivotal.searches.exchange import Exchange
+from pivotal.searches.greedy import Greedy
+from pivotal.searches.learned import LearnedMask
+from pivotal.searches.reinforce import Reinforce
 from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps, Values
 
 __all__ = [
-    "SEARCHES",
-    "Attempt",
-    "Checkpoint",
+    "Attribution",
     "Discovery",
+    "Exchange",
+    "Greedy",
+    "LearnedMask",
     "Progress",
+    "Reinforce",
     "Search",
-    "bounded",
-    "choose",
-    "default_search",
-    "preset_values",
-    "settled",
 ]
 
 SEARCHES: Registry[Search] = Registry("searches", __name__, Search)  # type: ignore[type-abstract]

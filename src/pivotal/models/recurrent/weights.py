@@ -23,7 +23,8 @@ def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Ten
         if not isinstance(module, kind):
             raise PivotalError(
                 f"A recurrent model is made of three modules, but in place of an {wanted} there is a "
-                f"{type(module).__name__}. Make one of the same sizes and copy the weights, or use pv.ModuleLM."
+                f"{type(module).__name__}. Make one of the same sizes and copy the weights, or use "
+                "pivotal.models.ModuleLM."
             )
     if rnn.bidirectional:
         raise PivotalError(

@@ -109,7 +109,7 @@ def loading_errors(name: str, failure: str) -> Iterator[None]:
         if "trust_remote_code" in str(error):
             raise PivotalError(
                 f"{name} needs Python code that comes with the model, and pivotal never runs such code. Use a model "
-                "that transformers itself supports, or load it yourself and wrap it with pivotal.TransformersLM."
+                "that transformers itself supports, or load it yourself and call pivotal.find(model, tokenizer, …)."
             ) from None
         raise PivotalError(
             f"{failure} ({type(error).__name__}: {in_short(error)}). If files are missing or damaged, download them "

@@ -21,7 +21,7 @@ __all__ = [
     "Listed",
     "Phenomenon",
     "check_reading",
-    "listed_phenomena",
+    "list_phenomena",
     "load_phenomenon",
     "phenomenon_names",
 ]
@@ -96,7 +96,7 @@ def phenomenon_names() -> list[str]:
     return sorted([*templates.bundled(), *PHENOMENA.names(), *(f"{name}:" for name in READERS.names())])
 
 
-def listed_phenomena() -> list[Listed]:
+def list_phenomena() -> list[Listed]:
     """All phenomena in alphabetical order."""
     found = []
     for name, path in templates.bundled().items():
