@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.intervention import Intervention
 
 QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
@@ -34,12 +35,16 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
     assert "The certificate holds" not in before
 
 
-def test_a_pulled_certificate_is_about_the_pulled_units(pivotal: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(
+    pivotal: Any, folder: Path, tmp_path: Path
+) -> None:
     theirs = folder / "interventions" / "0"
     assert pivotal("certify", theirs, *SMALLEST, "-q").code == 0
+    assert RunFolder(folder).certificate() is not None
     shutil.copy(folder / "certificate.json", theirs)
     assert pivotal("pull", theirs, "--out", tmp_path / "same").code == 0
     Intervention.load(theirs).without(0).save(theirs)
+    assert RunFolder(folder).certificate() is None, "which report.html would show"
     assert pivotal("pull", theirs, "--out", tmp_path / "others").code == 0
     kept = [(tmp_path / name / "certificate.json").is_file() for name in ("same", "others")]
     assert kept == [True, False]
@@ -60,4 +65,8 @@ def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
     done = pivotal("certify", folder, "--epsilon", "2")
     assert done.code == 2 and "epsilon" in done.err
     pivotal("certify", folder, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
+    run = json.loads((folder / "run.json").read_text())
+    run["settings"]["held_out"] = "4"
+    (folder / "run.json").write_text(json.dumps(run))
+    pivotal("certify", folder, *SMALLEST).refused("has changed (held_out is 4 there", "Run the search again")
     assert not (folder / "certificate.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -207,3 +208,27 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()
     process.wait(300)
+
+
+ADDING = (*FIND, "--runs", "2", "-q")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("certify",),
+        ("show", "--page"),
+        (*ADDING, "--evidence", "full", "--out"),
+        (*ADDING, "--controls", "120", "--out"),
+        (*ADDING, "--overwrite", "--out"),
+    ],
+    ids=["certify", "page", "evidence", "controls", "overwrite"],
+)
+def test_a_folder_that_another_process_has_is_left_alone(
+    pivotal: Any, run_folder: Path, tmp_path: Path, line: tuple[str, ...]
+) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    with locked_elsewhere(folder):
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        pivotal(*line, folder).refused(f"Process {os.getpid()} is working on the run in {folder}")
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import sys
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from pivotal.errors import PivotalError
+from pivotal.files import read_text
 from pivotal.lm import corpus as reading
 from pivotal.lm.corpus import CorpusVocabulary, blocks, count_words, encode, hold_out
 from pivotal.questions.words import EOS, UNK
@@ -140,3 +142,24 @@ def test_a_line_that_is_longer_than_a_block_is_refused(
     (tmp_path / "a.txt").write_text("short\n" + "a " * 100, encoding="utf-8")
     with pytest.raises(PivotalError, match="a line of more than 64 bytes"):
         list(blocks(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "piece", "times", "message"),
+    [
+        ("words.txt.xz", lzma.compress(b"a " * 2**22), 75, "a line of more than"),
+        ("zeros.jsonl.gz", gzip.compress(bytes(2**24)), 192, "128 MiB of text at most"),
+    ],
+)
+def test_a_small_file_of_gigabytes_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, name: str, piece: bytes, times: int, message: str
+) -> None:
+    """600 MB of words in one line, and 3 GB of zeros."""
+    (tmp_path / name).write_bytes(piece * times)
+    read = {".xz": lambda path: list(blocks(path)), ".gz": read_text}
+    tracemalloc.start()
+    with pytest.raises(PivotalError, match=message):
+        read[Path(name).suffix](tmp_path / name)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 400 * 2**20

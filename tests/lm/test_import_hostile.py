@@ -271,6 +271,11 @@ def test_a_file_that_lies_is_refused(tmp_path: Path, make: Callable[[], Any], me
         read_model(legacy(tmp_path / "lie.pt", pickled(make()), numbers()))
 
 
+def test_a_storage_of_a_size_with_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match="cannot be read"):
+        read_model(hostile(tmp_path / "lie.pt", pickled(altered(size=10**5000)), "zip"))
+
+
 @pytest.mark.parametrize("member", ["archive/constants.pkl", "archive/packed"])
 def test_torchscript_and_compressed_archives_are_refused(tmp_path: Path, member: str) -> None:
     """torch would run the first; a kilobyte of the second may unpack to gigabytes."""

@@ -21,7 +21,7 @@ def quiet(client: Client, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert client.ask("open", {"run": 0})["run"] == 0
     server_log.removeHandler(caplog.handler)
-    assert not caplog.records
+    assert not caplog.get_records("call")
 
 
 def connected(client: Client, sent: str) -> socket.socket:
