@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,12 +110,16 @@ def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     assert not read_pairs(write(tmp_path, "none.jsonl", json.dumps(bare))).notes, "no row states one"
 
 
+LISTED = (("is", "was"), ("number", "person"))
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
-def test_sets_of_words_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
-    SETS.save(tmp_path / f"sets{suffix}")
+def test_sets_of_words_and_features_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
+    pairs = replace(SETS, features=("number", "person"))
+    pairs.save(tmp_path / f"sets{suffix}")
     text = (tmp_path / f"sets{suffix}").read_text()
-    assert ('["is", "was"]' if suffix == ".jsonl" else "is|was") in text
-    assert read_pairs(tmp_path / f"sets{suffix}") == SETS
+    assert all((f'["{a}", "{b}"]' if suffix == ".jsonl" else f"{a}|{b}") in text for a, b in LISTED)
+    assert read_pairs(tmp_path / f"sets{suffix}") == pairs
 
 
 def changed(**changes: object) -> str:

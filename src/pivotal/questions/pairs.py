@@ -140,7 +140,7 @@ class PairSet:
         """Write the pairs to a .jsonl, .csv or .tsv file that `read_pairs` reads back unchanged."""
         if not self.pairs:
             raise PivotalError(f"A pairs file holds at least one pair; '{self.name}' has none to save.")
-        write_pairs(Path(path), self.labels, self.pairs)
+        write_pairs(Path(path), self.labels, self.pairs, self.features)
 
     def _take(self, indices: list[int]) -> PairSet:
         return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
@@ -191,11 +191,14 @@ def _set_of(name: str, rows: Iterable[tuple[str, Row]], bad: BadRows, *, table: 
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
     unlabelled: list[str] = []
+    features: dict[str, None] = {}
     for where, content in rows:
         with bad.row(where):
             row = pair_row(content, table=table)
             labels = labels or checked_labels(list(row.words))
             pairs.append(pair_of_row(row, labels))
+            about = row.features.split("|") if isinstance(row.features, str) else row.features
+            features |= dict.fromkeys(filter(None, (clean_text(one, "features") for one in about)))
             if not pairs[-1].label:
                 unlabelled.append(where.rpartition(", ")[2])
     if labels is None or not pairs:
@@ -208,7 +211,8 @@ def _set_of(name: str, rows: Iterable[tuple[str, Row]], bad: BadRows, *, table: 
             f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They count "
             "in no accuracy.",
         )
-    return PairSet(name, labels, distinct, merged=len(pairs) - len(distinct), notes=notes)
+    merged = len(pairs) - len(distinct)
+    return PairSet(name, labels, distinct, merged=merged, features=tuple(features), notes=notes)
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, str]:

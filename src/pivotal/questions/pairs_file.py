@@ -33,6 +33,8 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     group: str | None = None
     lexemes: dict[str, str] | None = None
     counterfactual: dict[str, str] | None = None
+    features: str | list[str] = ""
+    """What the question is about, such as number: a list, or one string with `|` between them."""
 
 
 def pair_row(row: Row, *, table: bool) -> PairRow:
@@ -102,12 +104,15 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_pairs(path: Path, labels: tuple[str, str], pairs: Sequence[MinimalPair]) -> None:
-    """Write pairs to a file atomically. Its suffix decides the format."""
+def write_pairs(
+    path: Path, labels: tuple[str, str], pairs: Sequence[MinimalPair], features: Sequence[str] = ()
+) -> None:
+    """Write pairs to a file atomically. Its suffix decides the format. Every row states the features."""
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
         raise PivotalError(f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'.")
-    rows = [_row_of(pair, labels) for pair in pairs]
+    about = {"features": list(features)} if features else {}
+    rows = [_row_of(pair, labels) | about for pair in pairs]
     if suffix == ".jsonl":
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
@@ -137,7 +142,10 @@ def _table(rows: Sequence[Row], delimiter: str) -> str:
     named = dict.fromkeys(name for row in cells for name in row)
     columns = ["prefix", "cue", *(name for name in named if name.startswith("word.")), "label", "group"]
     columns += [
-        name for start in ("lexeme.", "counterfactual.") for name in sorted(named) if name.startswith(start)
+        name
+        for start in ("lexeme.", "counterfactual.", "features")
+        for name in sorted(named)
+        if name.startswith(start)
     ]
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, delimiter=delimiter, lineterminator="\n")
@@ -149,6 +157,8 @@ def _table(rows: Sequence[Row], delimiter: str) -> str:
 def _flat(row: Row) -> Mapping[str, object]:
     """The cells of a row: the reverse of `_nested`."""
     flat = {name: value for name, value in row.items() if name not in _COLUMNS.values()}
+    if "features" in flat:
+        flat["features"] = "|".join(flat["features"])
     for column, key in _COLUMNS.items():
         for name, value in row.get(key, {}).items():
             flat[f"{column}.{name}"] = value if isinstance(value, str) else "|".join(value)
