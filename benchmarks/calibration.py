@@ -23,7 +23,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -40,9 +40,12 @@ from pivotal.jobs.find import find
 from pivotal.models.base import LanguageModel
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import problem_of
+from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Check, Evidence
+from pivotal.searches.base import Discovery, Search
+from pivotal.searches.exchange import Exchange
 
 ROWS = Path("docs/results/calibration.jsonl")
 WORDS = ("decide", "switch", "nudge", "no evidence")
@@ -58,8 +61,20 @@ class Case:
     pairs: PairSet
     units: tuple[str, ...] = ()
     """The units that carry the answer, where they are known."""
+    search: Search | None = None
     learned: float = 1.0
     """The share of exchanges on fresh sentences after which a trained model answers as its truth says."""
+
+
+@dataclass(frozen=True)
+class Without(Exchange):
+    """The default search, without some units."""
+
+    units: tuple[str, ...] = ()
+
+    def solve(self, problem: Problem, **how: Any) -> Discovery:
+        left = [unit for unit in problem.space if str(unit) in self.units]
+        return super().solve(problem.without(left), **how)
 
 
 @dataclass(frozen=True)
@@ -76,19 +91,21 @@ def kinds() -> dict[str, Kind]:
     found = {"planted": Kind("units", 36, planted)}
     trained: tuple[tuple[Truth, Claim, int], ...] = (
         ("carried", "units", 18),
-        ("spread", "nothing", 10),
+        ("spread", "nothing", 15),
         ("unknown", "nothing", 9),
         ("other cue", "nothing", 6),
     )
     for truth, claim, count in trained:
         for cell in ("lstm", "transformer"):
             found[f"{cell}, {truth}"] = Kind(claim, count, partial(trained_case, cell, truth))
+    found["transformer, elsewhere"] = Kind("nothing", 15, partial(trained_case, "transformer", "elsewhere"))
+    found["planted, withheld"] = Kind("nothing", 15, withheld)
     nothing = {
         "model-labelled": (unasked.model_labelled, 15),
         "one bias": (unasked.one_bias, 15),
         "number of nothing": (unasked.number_of_nothing, 15),
         "frequency": (unasked.frequency, 12),
-        "permuted": (unasked.permuted_labels, 6),
+        "permuted": (unasked.permuted_labels, 10),
         "one-sided": (unasked.one_sided, 10),
     }
     for name, (make, count) in nothing.items():
@@ -103,9 +120,15 @@ def planted(index: int) -> Case:
     return Case(made.model, pairs, tuple(map(str, made.units)))
 
 
+def withheld(index: int) -> Case:
+    """A planted model, in a search that may not choose the planted units. Nothing else decides its verbs."""
+    case = planted(index)
+    return replace(case, units=(), search=Without(units=case.units))
+
+
 def trained_case(cell: Cell, truth: Truth, index: int) -> Case:
     made = train(cell, truth, index)
-    return Case(made.model, made.pairs, made.units, made.learned)
+    return Case(made.model, made.pairs, made.units, learned=made.learned)
 
 
 def wiki_case(make: Callable[[LanguageModel, int], PairSet], index: int) -> Case:
@@ -138,7 +161,9 @@ def ask(case: Case, *, always: bool = False, full: bool = True) -> Row:
     question = Question(case.model.name, case.pairs.name)
     own = case.model.name != "wiki-lstm"  # a vocabulary of its own: no other phenomenon can be asked
     with tempfile.TemporaryDirectory() as folder:
-        quick = partial(find, question, model=case.model, pairs=case.pairs, out=folder + "/run", controls=99)
+        quick = partial(
+            find, question, case.search, model=case.model, pairs=case.pairs, out=folder + "/run", controls=99
+        )
         found = quick(evidence="quick")
         if full and found.summary.verdict is not None and found.summary.verdict.word == "switch":
             found = quick(evidence="full", others=() if own else None)

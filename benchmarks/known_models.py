@@ -1,11 +1,12 @@
 """Small language models whose truth is known because they are trained here for it.
 
 They read a grammar of our own: "OPENER NOUN filler… VERB OBJECT". The number of the noun decides the form of the verb,
-and the opener decides the object. A model is an LSTM or a transformer, and number is one of four things in it:
+and the opener decides the object. A model is an LSTM or a transformer, and number is one of five things in it:
 
 - *carried*: one given unit carries the number of each class of nouns. While the model is trained, states are exchanged
   between two sentences (interchange intervention training, Geiger et al. 2022). With the given unit exchanged, the
   model must answer as after the other sentence, and with all other units exchanged, as after its own.
+- *elsewhere*: a transformer that carries it so, but the given units are no part of its site. No other unit carries it.
 - *spread*: no few units carry it. The model must keep its answer while up to eight units are exchanged, at random or
   those with the largest first-order effect, which are set to the ends of their range.
 - *unknown*: both forms of a verb follow every noun equally often.
@@ -30,7 +31,7 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 
-Truth = Literal["carried", "spread", "unknown", "other cue"]
+Truth = Literal["carried", "elsewhere", "spread", "unknown", "other cue"]
 Cell = Literal["lstm", "transformer"]
 
 OPENERS = (("now", "today"), ("once", "before"))
@@ -164,7 +165,7 @@ class SmallLSTM(nn.Module):
         states = torch.stack(seen, 1)
         return self.decoder(states), states
 
-    def wrapped(self, name: str, words: Sequence[str]) -> LanguageModel:
+    def wrapped(self, name: str, words: Sequence[str], shown: Tensor) -> LanguageModel:
         return RecurrentLM.from_modules(name, self.encoder, self.rnn, self.decoder, words)
 
 
@@ -179,18 +180,21 @@ class SmallTransformer(nn.Module):
         )
         self.first, self.second = Block(make()), Block(make())
         self.norm, self.decoder = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, words)
+        self.site, self.shown = nn.Identity(), torch.arange(WIDTH)
 
     def run(self, ids: Tensor, swap: Swap | None = None) -> tuple[Tensor, Tensor]:
         states = self.first(self.encoder(ids) + self.places(torch.arange(ids.shape[1])))
         if swap is not None:
             states = torch.cat([states[:, :1], swap(states[:, 1:], slice(1, None))], 1)
+        states = states.index_copy(-1, self.shown, self.site(states[..., self.shown]))
         return self.decoder(self.norm(self.second(states))), states
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.run(ids)[0]
 
-    def wrapped(self, name: str, words: Sequence[str]) -> LanguageModel:
-        return ModuleLM(name, self, words, {"resid.0": "first"}, priming="<eos>")
+    def wrapped(self, name: str, words: Sequence[str], shown: Tensor) -> LanguageModel:
+        self.shown = shown
+        return ModuleLM(name, self, words, {"resid.0": "site"}, priming="<eos>")
 
 
 class Block(nn.Module):
@@ -234,7 +238,8 @@ def train(cell: Cell, truth: Truth, seed: int, *, updates: int = 300, batch: int
         optimiser.step()
     learned = sum(_losses(module, grammar, given, rng, 256)[1] for _ in range(4)) / 4
     name = f"{cell}-{truth.replace(' ', '-')}-{seed}"
-    model = module.eval().wrapped(name, grammar.words)
+    shown = torch.tensor([unit for unit in range(WIDTH) if truth != "elsewhere" or unit not in given])
+    model = module.eval().wrapped(name, grammar.words, shown)
     space, units = model.unit_space(), sorted(given.tolist()) if truth == "carried" else []
     return Known(
         model, grammar.pairs(name, 600, seed), tuple(str(space.unit(unit)) for unit in units), learned
@@ -251,7 +256,7 @@ def _losses(
     loss = cross_entropy(logits[:, :-1].flatten(0, 1), base.ids[:, 1:].flatten())
     if grammar.truth in ("unknown", "other cue"):
         return loss, 1.0
-    if grammar.truth == "carried":
+    if grammar.truth in ("carried", "elsewhere"):
         own = torch.zeros(batch, WIDTH, dtype=torch.bool)
         own[torch.arange(batch), given[torch.tensor(classes)]] = True
         taken = module.run(source.ids)[1]

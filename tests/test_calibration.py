@@ -14,6 +14,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return loaded("calibration", "benchmarks")
 
 
+def test_a_search_that_may_not_choose_the_planted_units_finds_nothing(bench: ModuleType) -> None:
+    row = bench.row_of("planted, withheld", 0)
+    assert row["searched"] and row["verdict"] == "no evidence"
+    assert not set(row["found"]) & set(bench.planted(0).units)
+
+
 @pytest.mark.slow
 def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType) -> None:
     """A planted model, an LSTM that was trained to carry number in one unit, and one that does not know it."""

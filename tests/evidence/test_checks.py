@@ -12,7 +12,14 @@ import torch
 from tests.interventions import intervention_of
 from torch import nn
 
-from pivotal.evidence.checks import dose_response, interchange, natural_range, necessity, paths_of
+from pivotal.evidence.checks import (
+    dose_response,
+    interchange,
+    natural_range,
+    necessity,
+    paths_of,
+    turned_away,
+)
 from pivotal.evidence.controls import permuted, search_permuted
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
@@ -46,6 +53,15 @@ def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, foun
     # Values of the wrong sign push every pair away from its target.
     wrong = dose_response(Examination(replace(found, values=-found.values), problem))
     assert (wrong.half, wrong.wrong_way) == (None, 1)
+
+
+def test_an_edit_towards_a_label_turns_preferences_away_only_if_labels_are_permuted(
+    problem: Problem, found: Intervention
+) -> None:
+    assert turned_away(Examination(found, problem)).value == 0
+    mixed = Examination(found, problem.on(permuted(problem.pairs)))
+    flipped, away = mixed.share(mixed.flipped), turned_away(mixed)
+    assert 0.3 < flipped.value < 0.7 and flipped.low < away.value < flipped.high
 
 
 def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Intervention) -> None:

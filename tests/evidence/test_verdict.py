@@ -334,6 +334,15 @@ def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
     assert verdict.word == "nudge" and [check.name for check in verdict.failed] == ["flips"]
 
 
+def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() -> None:
+    """Units of number flip half of the pairs whose labels are permuted, and turn the other half away."""
+    flips = Share(0.3, 0.18, 0.45, 40)
+    assert verdict_of(summary(evidence(away=Share(0.1, 0.04, 0.25, 40)), flips)).word == "nudge"
+    verdict = verdict_of(summary(evidence(away=Share(0.31, 0.19, 0.46, 40)), flips))
+    assert verdict.word == "no evidence" and "flips" in [check.name for check in verdict.failed]
+    assert "turns 31.0% (19.0% to 46.0%) of those for it away" in verdict.checks[3].found
+
+
 def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:
     found = replace(summary(evidence(natural=None, permuted=None, unseen_words=None)), values="interchange")
     assert verdict_of(found).word == "decide"

@@ -17,7 +17,7 @@ from pivotal.models.bases.edit import writes_of
 from pivotal.models.edits import Sources, dense, spread
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
-from pivotal.records.evidence import Dose, Interchange, Natural, Necessity, Paths, UnitRange
+from pivotal.records.evidence import Dose, Interchange, Natural, Necessity, Paths, Share, UnitRange
 from pivotal.units import Unit
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -25,8 +25,9 @@ _DOSED, _POSITIONS = 128, 128
 """The held-out prefixes and the positions of KL of dose and response."""
 _HELD, _HELD_SETS, _RESAMPLED = 128, 19, 8
 """The held-out prefixes whose units are held, the random sets, and the states of other sentences."""
-_EXCHANGED = _FOLLOWED = 128
-"""The held-out prefixes whose states are exchanged, and those whose paths are followed."""
+_EXCHANGED = _FOLLOWED = _KEPT = 128
+"""The held-out prefixes whose states are exchanged, those whose paths are followed, and those that are edited towards
+the label that the model prefers."""
 
 
 @torch.no_grad()
@@ -86,6 +87,14 @@ def interchange(examination: Examination) -> Interchange | None:
         kl=kl,
         whole_site_kl=whole_kl,
     )
+
+
+@torch.no_grad()
+def turned_away(examination: Examination) -> Share:
+    """Edit towards the label that the untouched model prefers, which should change nothing."""
+    part = examination.problem.sample(_KEPT)
+    flipped = part.edited_towards([1, 0]).run(*examination.edit).flipped()[0]
+    return shares_of(part.pairs)(flipped.cpu().numpy())
 
 
 @torch.no_grad()

@@ -9,7 +9,14 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
-from pivotal.evidence.checks import dose_response, interchange, natural_range, necessity, paths_of
+from pivotal.evidence.checks import (
+    dose_response,
+    interchange,
+    natural_range,
+    necessity,
+    paths_of,
+    turned_away,
+)
 from pivotal.evidence.controls import (
     overlap_of,
     random_control,
@@ -183,6 +190,7 @@ class Collection:
             level=self.level,
             knowledge=examination.knowledge,
             unseen_words=unseen_words(examination, train, self.search.terms, self.seed),
+            away=None if test.values == "interchange" else turned_away(examination),
             natural=None if test.values == "interchange" else natural_range(examination),
             interchange=interchange(examination),
             dose=dose_response(examination),

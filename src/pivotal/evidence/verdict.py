@@ -90,7 +90,7 @@ def verdict_of(summary: Summary) -> Verdict:
 def _word(
     summary: Summary, asked: tuple[Check, ...], flips: Check, control: Check, others: tuple[Check, ...]
 ) -> Word:
-    if any(check.passed is not True for check in asked):
+    if any(check.passed is not True for check in asked) or turn_away(summary):
         return "no evidence"
     p = summary.controls.p_value
     if flips.passed and control.passed and not breaks(summary.evidence):
@@ -220,11 +220,24 @@ def likely_words(knowledge: Knowledge | None) -> Check:
 
 
 def reliable(summary: Summary) -> Check:
-    """Whether most held-out preferences flip, in both directions."""
-    shares = summary.best_run.by_direction
-    return _decided(
-        "flips", _above_half(shares), f"Held-out preferences flipped: to {_listed(shares, ', to ')}."
-    )
+    """Whether most held-out preferences flip, in both directions, and the edit towards a label does not turn as many
+    away from it."""
+    shares, away = summary.best_run.by_direction, _away(summary)
+    found = f"Held-out preferences flipped: to {_listed(shares, ', to ')}."
+    if away is not None:
+        found += f" The edit towards a label turns {_percent(away)} of those for it away from it."
+    return _decided("flips", False if turn_away(summary) else _above_half(shares), found)
+
+
+def turn_away(summary: Summary) -> bool:
+    """Whether the units turn preferences away from a label about as often as towards it, as units do that carry
+    something else than the labels say."""
+    away = _away(summary)
+    return away is not None and away.value >= summary.best_run.interval[0]
+
+
+def _away(summary: Summary) -> Share | None:
+    return None if summary.evidence is None else summary.evidence.away
 
 
 def random_sets(summary: Summary) -> Check:

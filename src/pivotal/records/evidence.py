@@ -339,6 +339,8 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     level: Level = "quick"
     knowledge: Knowledge | None = None
     unseen_words: UnseenWords | None = None
+    away: Share | None = None
+    """The preferences for a label that the edit towards this label turns away from it. Absent for an interchange."""
     natural: Natural | None = None
     interchange: Interchange | None = None
     dose: Dose | None = None
