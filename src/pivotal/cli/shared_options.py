@@ -92,7 +92,7 @@ def takes_fields(settings: type, *names: str, help_panel: str = QUESTION) -> Cal
 
 
 def _field(option: Option, settings: type, help_panel: str = QUESTION) -> inspect.Parameter:
-    kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
+    kind = str | None if option.name == "test" else option.type  # typer has no unions
     about: Any
     if settings is Question and option.name in _ARGUMENTS:
         about = typer.Argument(help=option.help, autocompletion=_ARGUMENTS[option.name])

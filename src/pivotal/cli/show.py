@@ -147,8 +147,8 @@ def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
     terminal.line(f"{settings.get('phenomenon')} in {settings.get('model')}, units set {steps}", style="bold")
     terminal.line(
-        f"Sites {settings.get('sites')}; values {settings.get('values')}; {held_out}, split by "
-        f"{settings.get('split')}; {counted(runs, 'run')} from seed {settings.get('seed')}"
+        f"Sites {settings.get('sites')}; values {settings.get('values')}; {held_out}, {folder.held_out_by}; "
+        f"{counted(runs, 'run')} from seed {settings.get('seed')}"
     )
     terminal.line(f"Search {name}; its settings are in {RUN}", style="dim")
 

@@ -54,14 +54,14 @@ def check(
     model = model_of(question) if model is None else checked_model(question, model)
     if most is None:
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
-    read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
+    read = as_read(question, model, question.load_pairs(pairs))
     _, asked, rejected = askable(model, read, question.steps)
     more = options_for_more(model, read, question.steps, len(asked)) if asked and rejected.total else ()
     found = CheckReport(
         model=model.name,
         phenomenon=read.name,
         steps=question.steps,
-        split=question.split,
+        split="file" if read.held_from is not None else question.split,
         labels=read.labels,
         pairs=len(read),
         asked=len(asked),
@@ -136,7 +136,7 @@ def what_is_known(
 ) -> Untouched:
     """Whether the verdict would object to the question before any search. `pairs` are those of the question, if they
     are already loaded."""
-    read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
+    read = as_read(question, model, question.load_pairs(pairs))
     _, asked, rejected = askable(model, read, question.steps)
     if not len(asked):
         return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")

@@ -44,10 +44,11 @@ def find(
         find("wiki-lstm", "number-agreement")         # names, as on the command line
 
     A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of rows with the keys of
-    a pairs file. `settings` are the fields of `Question`, such as `steps="single"` or `sites="mlp"`; a Question may
-    also stand in place of the model. `search` is a search or its name, and `max_units` the most units that it may set.
-    `name` is what results call a model in memory. The other arguments are the options of `pivotal find`. A run that
-    was stopped is resumed, and a finished one is read from its folder.
+    a pairs file. `settings` are the fields of `Question`, such as `steps="single"`, `sites="mlp"`, or `test`, the
+    number of held-out pairs or these pairs themselves. A Question may also stand in place of the model. `search` is a
+    search or its name, and `max_units` the most units that it may set. `name` is what results call a model in memory.
+    The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a finished one is read
+    from its folder.
     """
     question, loaded, pairs = _question(model, asked, name, device, settings)
     chosen = search if isinstance(search, Search) else SEARCHES.get(search or Exchange.name)()
@@ -88,9 +89,18 @@ def _question(
     named = isinstance(model, str | Path)
     loaded = None if named else load_model(model, tokenizer, name=name, device=device)
     label = str(model) if loaded is None else loaded.name
-    if isinstance(phenomenon, str | Path):
-        return Question(label, str(phenomenon), **settings), loaded, None
-    if phenomenon is None:
-        return Question(label, **settings), loaded, None
-    pairs = phenomenon if isinstance(phenomenon, PairSet) else read_pairs(phenomenon)
-    return Question(label, pairs.name, **settings), loaded, pairs
+    pairs, held_out = _in_memory(phenomenon), _in_memory(settings.get("test"))
+    for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
+        if given is not None:
+            settings[name] = read.name if read else str(given) if isinstance(given, Path) else given
+    question = Question(label, **settings)
+    if pairs is not None or held_out is not None:
+        pairs = question.load_pairs(pairs, held_out)
+    return question, loaded, pairs
+
+
+def _in_memory(given: Any) -> PairSet | None:
+    """Pairs that are given themselves; None for a name, a path or a number."""
+    if given is None or isinstance(given, PairSet | str | Path | int | float):
+        return given if isinstance(given, PairSet) else None
+    return read_pairs(given)

@@ -94,6 +94,12 @@ class Prepared:
                 f"Pairs left out because they have both held-out and training words: {self.dropped:,}. There are "
                 f"{len(train):,} to train on, and {len(test):,} are held out."
             )
+        seen = {pair.prefix for pair in train.pairs}
+        if isinstance(self.question.test, str) and (known := sum(p.prefix in seen for p in test.pairs)):
+            yield (
+                f"Warning: {known:,} of the {len(test):,} held-out pairs of {self.question.test} have the prefix of a "
+                "training pair, so they are not unseen."
+            )
 
     def open_folder(self, command: str, runs: int) -> RunFolder:
         """The folder of the unfinished run, or a new one. The bases of the model are saved there."""
@@ -128,7 +134,7 @@ def prepare(
     """Make a question ready, and hold the lock of the folder within the block. `options` are the settings of the run
     besides those of the question. `report` receives the progress of bases that are fitted. Pairs that are too few to
     show anything are refused, unless `force` is true."""
-    pairs = question.load_pairs() if pairs is None else pairs
+    pairs = question.load_pairs(pairs)
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
     stays = stays_of(question, model)
@@ -178,6 +184,7 @@ def fingerprints(
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),
         "held_out": str(pairs.held_out) if question.test is None else None,
+        "test_fingerprint": pairs.test_fingerprint(),
         "counterfactual_fingerprint": pairs.counterfactual_fingerprint(),
         "keep_fingerprint": _joint([stay.fingerprint() for stay in stays]),
         "sites_fingerprint": _joint(_bases(question, model)),

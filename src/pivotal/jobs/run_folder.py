@@ -51,6 +51,7 @@ _LARGEST_BASIS = 64 * 2**20
 _FINGERPRINTS = {
     "model_fingerprint": "the weights, the words or the priming of the model have changed",
     "data_fingerprint": "the pairs have changed",
+    "test_fingerprint": "the held-out pairs have changed",
     "held_out": "the number or the share of held-out pairs that the phenomenon states has changed",
     "counterfactual_fingerprint": "the counterfactual prefixes of the pairs have changed",
     "keep_fingerprint": "the questions or texts of --keep have changed",
@@ -150,9 +151,15 @@ class RunFolder:
             )
         return value
 
+    @property
+    def held_out_by(self) -> str:
+        """How the held-out pairs were chosen."""
+        test = self.settings.get("test")
+        return f"from {test}" if isinstance(test, str) else f"split by {self.stated('split', str)}"
+
     def check_pairs(self, question: Question, pairs: PairSet, cure: str) -> None:
         """Raise PivotalError if the question has other pairs now, or another part of them is held out."""
-        now = {"data_fingerprint": pairs.fingerprint()}
+        now = {"data_fingerprint": pairs.fingerprint(), "test_fingerprint": pairs.test_fingerprint()}
         if "held_out" in self.settings:
             now["held_out"] = str(pairs.held_out)
         if changed := changed_files(self.settings, now):

@@ -122,7 +122,7 @@ def stays_of(question: Question, model: LanguageModel) -> list[Stay]:
     """What must stay. Other questions are read as this one is: in lower case, with `<unk>` for unknown words."""
 
     def read(name: str) -> PairSet:
-        other = replace(question, phenomenon=name, labels="", keep="")
+        other = replace(question, phenomenon=name, labels="", keep="", test=None)
         return as_read(other, model, other.load_pairs())
 
     return [Stay.of(name, read) for name in names_of(question.keep)] if question.keep.strip() else []

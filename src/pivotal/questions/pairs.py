@@ -31,6 +31,8 @@ class PairSet:
     """For the training part of a split by words: the number of pairs in neither part."""
     held_out: int | float | None = None
     """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
+    held_from: int | None = None
+    """The index of the first held-out pair, if a file of their own holds them. They are the last pairs of the set."""
     merged: int = 0
     """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
     joint: bool = False
@@ -75,7 +77,7 @@ class PairSet:
     def __getitem__(self, index: slice) -> PairSet: ...
     def __getitem__(self, index: int | slice) -> MinimalPair | PairSet:
         if isinstance(index, slice):
-            return replace(self, pairs=self.pairs[index], dropped=0, merged=0)
+            return self._with(self.pairs[index])
         return self.pairs[index]
 
     @property
@@ -84,13 +86,18 @@ class PairSet:
         return dict(Counter(pair.group for pair in self.pairs))
 
     def fingerprint(self) -> str:
-        """16 hex digits that depend on the labels and pairs, but neither on the name nor on counterfactual prefixes."""
+        """16 hex digits that depend on the labels and pairs, but not on the name, on counterfactual prefixes or on
+        held-out pairs from a file of their own."""
+        return self._fingerprint(self.pairs[: self.held_from])
+
+    def test_fingerprint(self) -> str | None:
+        """The same for the held-out pairs from a file of their own; None without such a file."""
+        return None if self.held_from is None else self._fingerprint(self.pairs[self.held_from :])
+
+    def _fingerprint(self, pairs: Sequence[MinimalPair]) -> str:
         return _digest(
             self.labels,
-            (
-                (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
-                for pair in self.pairs
-            ),
+            ((pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes) for pair in pairs),
         )
 
     def counterfactual_fingerprint(self) -> str:
@@ -143,7 +150,11 @@ class PairSet:
         write_pairs(Path(path), self.labels, self.pairs, self.features)
 
     def _take(self, indices: list[int]) -> PairSet:
-        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
+        return self._with(tuple(self.pairs[i] for i in indices))
+
+    def _with(self, pairs: tuple[MinimalPair, ...]) -> PairSet:
+        """Some of the pairs."""
+        return replace(self, pairs=pairs, dropped=0, merged=0, held_from=None)
 
     def _strata(self) -> list[tuple[str, str]]:
         return [(pair.group, pair.label) for pair in self.pairs]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,8 +59,9 @@ class Question:
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""
-    test: int | float | None = None
-    """Held-out pairs: a number, or a fraction below 1. Default: what the phenomenon states, otherwise a fifth."""
+    test: int | float | str | None = None
+    """Held-out pairs: a number, a fraction below 1, or a file (or a name) whose pairs are all held out. Default: what
+    the phenomenon states, otherwise a fifth."""
     seed: int = 0
     """Seed of the split and of everything random."""
     priming: str | None = None
@@ -89,11 +91,24 @@ class Question:
         for name in ("seed", "split_seed"):
             if (seed := getattr(self, name)) is not None:
                 check_seed(seed, name)
-        if self.test is not None:
+        if isinstance(self.test, str):
+            with suppress(ValueError):  # from a command line, where a number is text too
+                object.__setattr__(self, "test", float(self.test))
+        if isinstance(self.test, str):
+            if not self.test.strip():
+                raise PivotalError("test names the file of the held-out pairs, but it is empty.", "test")
+            if self.split != "prefixes":
+                raise PivotalError(
+                    f"split={self.split!r} says how pairs are held out, but test names the held-out pairs, "
+                    f"{self.test}. Leave one of them out.",
+                    "split",
+                )
+        elif self.test is not None:
             whole = math.isfinite(self.test) and self.test == int(self.test)
             if not 0 < self.test < 1 and not (whole and self.test >= 1):
                 raise PivotalError(
-                    f"The held-out pairs are a number of pairs or a fraction below 1, but test is {self.test:g}.",
+                    "The held-out pairs are a number of pairs, a fraction below 1 or a file, but test is "
+                    f"{self.test:g}.",
                     "test",
                 )
             # 1000.0 and 1000 must give the same question.
@@ -116,14 +131,21 @@ class Question:
         """The question. PivotalError if it says how files are read, but reads no such files."""
         from pivotal.questions.phenomena import check_reading
 
-        check_reading([*names_of(self.phenomenon), *filter(None, names_of(self.keep))], self.reading)
+        read = [*names_of(self.phenomenon), *filter(None, names_of(self.keep))]
+        check_reading(read + ([self.test] if isinstance(self.test, str) else []), self.reading)
         return self
 
-    def load_pairs(self) -> PairSet:
-        """All pairs of the phenomenon. The pairs of several questions are pooled."""
+    def load_pairs(self, pairs: PairSet | None = None, test: PairSet | None = None) -> PairSet:
+        """All pairs of the phenomenon, and behind them those that `test` names. The pairs of several questions are
+        pooled. `pairs` and `test` are given if they were read already."""
         from pivotal.questions.phenomena import load_phenomenon
+        from pivotal.questions.relabel import with_held_out
 
-        return self._pooled([load_phenomenon(name, self.reading) for name in names_of(self.phenomenon)])
+        if pairs is None:
+            pairs = self._pooled([load_phenomenon(name, self.reading) for name in names_of(self.phenomenon)])
+        if not isinstance(self.test, str) or pairs.held_from is not None:
+            return pairs
+        return with_held_out(pairs, self._cased(test or load_phenomenon(self.test, self.reading)))
 
     def load_parts(self) -> list[Part]:
         """The questions that the user named: one, or each question of a folder such as blimp:FOLDER."""
@@ -132,10 +154,15 @@ class Question:
         reader = None if JOINT in self.phenomenon else reader_of(self.phenomenon, self.reading)
         parts = [] if reader is None else reader.parts()
         if len(parts) > 1:
+            if isinstance(self.test, str):
+                raise PivotalError(
+                    f"{self.test} holds out pairs of one question, but {self.phenomenon} has {len(parts)}. Name one.",
+                    "test",
+                )
             return [replace(part, pairs=part.pairs and self._cased(part.pairs)) for part in parts]
         # A single question without pairs is an error. Reading it again says where and why.
         read = parts[0].pairs if parts else None
-        pairs = self.load_pairs() if read is None else self._pooled([read])
+        pairs = self.load_pairs(None if read is None else self._pooled([read]))
         return [Part(pairs.name, pairs)]
 
     @property
@@ -155,6 +182,9 @@ class Question:
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """The training pairs and the held-out pairs."""
+        if pairs.held_from is not None:
+            return pairs[: pairs.held_from], pairs[pairs.held_from :]
+        assert not isinstance(self.test, str)
         test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)

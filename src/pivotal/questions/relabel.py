@@ -94,6 +94,24 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
     )
 
 
+def with_held_out(pairs: PairSet, test: PairSet) -> PairSet:
+    """The pairs, and behind them held-out pairs from a file of their own. Both have the same two labels."""
+    mapped = relabelled(test, pairs.labels)
+    if mapped is None:
+        raise PivotalError(
+            f"Held-out pairs have the labels of the pairs that are searched on, {' and '.join(pairs.labels)}, but "
+            f"those of {test.name} are {' and '.join(test.labels)}. Name them alike in both files.",
+            "test",
+        )
+    return replace(
+        pairs,
+        pairs=(*pairs, *mapped),
+        held_from=len(pairs),
+        merged=pairs.merged + test.merged,
+        notes=(*pairs.notes, *test.notes),
+    )
+
+
 def _held_out(sets: Sequence[PairSet]) -> int | float:
     """What a split holds out: a share if one of the sets states a share, otherwise a number."""
     number = sum(default_test(one) for one in sets)

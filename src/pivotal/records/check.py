@@ -35,7 +35,7 @@ class CheckReport(Record, frozen=True, kw_only=True):
     phenomenon: str
     steps: Steps
     split: str = ""
-    """What is unseen in a held-out pair."""
+    """What is unseen in a held-out pair; `file` if the held-out pairs come from a file of their own."""
     labels: tuple[str, str] | None = None
     """Null if the pairs could not be read."""
     pairs: int = 0

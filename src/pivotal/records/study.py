@@ -118,7 +118,7 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     objective: str = "flips"
     """What the edited model should do."""
     split: str
-    test: int | float | None
+    test: int | float | str | None
     split_seed: int
     priming: str | None
     dtype: str | None

@@ -39,7 +39,7 @@ def sentences(check: CheckReport) -> list[str]:
         )
     if check.overlap is not None:
         to_flip = " and ".join(f"{n:,} to “{label}”" for label, n in check.to_flip.items())
-        shares_words = check.overlap.words > 0 and check.split != "words"
+        shares_words = check.overlap.words > 0 and check.split in ("prefixes", "pairs")
         cure = " --split words holds out words as well." if shares_words else ""
         said.append(
             f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "

@@ -23,7 +23,7 @@ from pivotal.report.tables import Table, activation, counted, percent, signed
 from pivotal.report.templates import page
 from pivotal.report.trace import blocks, steps_of
 
-_SETTINGS = ("model", "model_fingerprint", "phenomenon", "data_fingerprint", "split")
+_SETTINGS = ("model", "model_fingerprint", "phenomenon", "data_fingerprint")
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -67,6 +67,7 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         generate=generate_command(folder, summary),
         info=folder.info,
         stated={name: folder.stated(name, str) for name in _SETTINGS},
+        held_out_by=folder.held_out_by,
         search=folder.stated("search", dict),
     )
 

@@ -224,10 +224,14 @@ class PairsCache:
         self._fingerprint = cache(lambda question: self._load(question).fingerprint())
 
     def __call__(self, question: Question) -> PairSet:
-        return self._load(_with_only(question, *READING))
+        return self._load(self._asked(question))
 
     def fingerprint(self, question: Question) -> str:
-        return self._fingerprint(_with_only(question, *READING))
+        return self._fingerprint(self._asked(question))
+
+    @staticmethod
+    def _asked(question: Question) -> Question:
+        return _with_only(question, *READING, *("test",) * isinstance(question.test, str))
 
 
 def check_cells(cells: Sequence[Cell], pairs: PairsCache) -> None:
