@@ -44,11 +44,51 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("forms", "said"),
+    [
+        ("", "for “singular” or “plural”, so nothing can show that the model follows the cue"),
+        ("plural", "for “singular”, so nothing can show"),
+        ("singular plural", None),
+    ],
+)
+def test_pairs_without_counterfactual_prefixes_are_said_before_a_search(
+    pivotal: Run, tmp_path: Path, forms: str, said: str | None
+) -> None:
+    """A newcomer's two columns: the cure, with the column that is missing, comes before the search."""
+    pairs = load_phenomenon("planted")
+    kept = [
+        replace(
+            p,
+            counterfactuals=tuple(
+                text if label in forms.split() else ""
+                for label, text in zip(pairs.labels, p.counterfactuals, strict=True)
+            ),
+        )
+        for p in pairs
+    ]
+    replace(pairs, pairs=tuple(kept)).save(tmp_path / "mine.csv")
+    done = pivotal("check", "planted", tmp_path / "mine.csv")
+    assert done.code == 0
+    if said is None:
+        assert "verdict will be" not in done.out
+        return
+    assert said in done.out and "Add counterfactual.singular" in done.out
+    quick = ("--search", "attribution", "-o", "refit=1", "--max-units", "1", "--controls", "0")
+    found = pivotal("find", "planted", tmp_path / "mine.csv", *quick, "--out", tmp_path / "run")
+    assert said in found.err and said not in found.out
+    assert found.err.index("Add counterfactual") < found.err.index("rank 0/1")
+    assert "No evidence" in found.out
+
+
 def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
     assert "planted can score 12 of 13 pairs of one." in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
-    assert "Warning: All pairs expect “good”: there is one direction only." in done.out
+    assert (
+        "Warning: All pairs expect “good”: there is one direction only, and a verdict needs two." in done.out
+    )
+    assert "counterfactual" not in done.out.partition("Warning")[2], "what is amiss first"
     assert (
         "0 can be flipped to “good” and 1 to “bad”; a verdict needs 10 each. The model prefers “good”"
         in done.out

@@ -11,7 +11,14 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.controls import overlap_of
-from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
+from pivotal.evidence.knowledge import (
+    cue_swap,
+    few_to_flip,
+    knowledge_of,
+    prefixes_to_flip,
+    warnings_of,
+    without_forms,
+)
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import askable
@@ -84,7 +91,7 @@ def check(
         train=len(train),
         test=len(test),
         seconds=None if reason else _seconds(problem),
-        warnings=warnings_of(knowledge),
+        warnings=(*warnings_of(knowledge), *without_forms(asked)),
         reason=reason,
     )
     return _with_held_out(found, problem, train, test, most) if len(test) else found

@@ -103,7 +103,11 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
         )
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:
-        said.append(f"All pairs expect “{expected[0]}”: there is one direction only.")
+        said.append(
+            f"All pairs expect “{expected[0]}”: there is one direction only, and a verdict needs two. Add pairs in "
+            "which the other word is right. In a table of good and bad words, a column label says which of two labels "
+            "the good word has."
+        )
     if knowledge.one_sided > ONE_SIDED:
         most = max(labels, key=lambda label: labels[label].preferred)
         said.append(
@@ -115,6 +119,27 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
             f"{chance(knowledge.mass)}; a verdict needs {chance(LEAST_MASS)}."
         )
     return tuple(said)
+
+
+def without_forms(pairs: PairSet) -> tuple[str, ...]:
+    """A warning if no pair says what its prefix looks like with the cue in its other form, which a verdict needs."""
+    lacking = [
+        (label, next((pair.prefix for pair in pairs if pair.label != label), pairs[0].prefix))
+        for i, label in enumerate(pairs.labels)
+        if not any(pair.counterfactuals[i] not in ("", pair.prefix) for pair in pairs)
+    ]
+    if (
+        not lacking or len({pair.label for pair in pairs if pair.label}) == 1
+    ):  # of one direction, more is amiss
+        return ()
+    label, prefix = lacking[0]
+    which = " or ".join(f"“{label}”" for label, _ in lacking)
+    columns = " and ".join(f"counterfactual.{label}" for label, _ in lacking)
+    return (
+        f"No pair has a counterfactual prefix for {which}, so nothing can show that the model follows the cue, and the "
+        f"verdict will be 'no evidence'. Add {columns} to the file: in the row of “{prefix}”, the same prefix with the "
+        f"cue in the form that calls for “{label}”.",
+    )
 
 
 def prefixes_to_flip(problem: Problem) -> dict[str, int]:

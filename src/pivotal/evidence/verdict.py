@@ -176,7 +176,10 @@ def known(evidence: Evidence) -> Check:
     if passed or swap is not None:
         return _decided(name, passed, " ".join(said))
     return _decided(
-        name, passed, " ".join(said), "Give the pairs a counterfactual prefix: the cue in its other form."
+        name,
+        passed,
+        " ".join(said),
+        "Give the pairs counterfactual prefixes, with the cue in its other form: the columns counterfactual.LABEL.",
     )
 
 
