@@ -13,7 +13,7 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
@@ -185,6 +185,23 @@ def locked(folder: Path, kind: str = "run") -> Iterator[None]:
         for path in created:
             with suppress(OSError):
                 path.rmdir()
+
+
+def check_no_other_files(folder: Path, kind: str, own: Collection[str] = ()) -> None:
+    """Raise PivotalError if a folder that a run, a study or a training would take holds files of somebody else. `own`
+    are the names of its own files."""
+    with disk(folder):
+        foreign = sorted(
+            entry.name
+            for entry in folder.iterdir()
+            if entry.name not in {LOCK, *own} and not is_partial(entry)
+        )
+    if foreign:
+        few = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
+        raise PivotalError(
+            f"A {kind} needs a folder of its own, but {folder} holds other files ({few}). "
+            "Nothing was changed; name another folder with --out."
+        )
 
 
 def _acquire(folder: Path, kind: str) -> TextIO:

@@ -34,7 +34,7 @@ def test_a_fitted_basis_is_searched_by_its_folder(model, corpus: Path, tmp_path:
     states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500)
     z = problem.model.bases["hidden.0@pca"].encode(states)
     assert (z.var(0).diff() < 1e-4).all(), "by falling variance"
-    with pytest.raises(PivotalError, match="or replace a basis with --overwrite"):
+    with pytest.raises(PivotalError, match="replace it with --overwrite"):
         fit_basis(model, "hidden.0", corpus=corpus, out=out)
     fit_basis(model, "hidden.0", corpus=corpus, out=out, overwrite=True)
 
@@ -48,3 +48,11 @@ def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> N
     (tmp_path / "b" / "mine.txt").write_text("keep")
     with pytest.raises(PivotalError, match=r"holds .*mine\.txt"):
         fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "b", overwrite=True)
+
+
+def test_a_basis_stays_until_its_replacement_is_fitted(model, corpus: Path, tmp_path: Path) -> None:
+    fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "basis")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "basis").iterdir()}
+    with pytest.raises(PivotalError, match="there is no such file"):
+        fit_basis(model, "hidden.0", corpus="missing.txt", out=tmp_path / "basis", overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "basis").iterdir()} == before

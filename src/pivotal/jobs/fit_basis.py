@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.files import check_no_other_files
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import pca
 from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
@@ -50,7 +51,7 @@ def fit_basis(
     as `SITE@pca:FOLDER` among the sites of a search. `progress` is told how many sentences are read, of how many.
     """
     folder, fitted = Path(out), one_site(model, site)
-    _check_folder(folder, overwrite)
+    _check_free(folder, overwrite)
     states = text_states(model, fitted, sentences_of(corpus), tokens, progress)
     basis = pca(states)
     record = BasisRecord(
@@ -108,13 +109,11 @@ def text_states(
     return torch.cat(states)
 
 
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    """Raise PivotalError if the folder holds something else, or a basis that must stay. An old basis is removed."""
-    held = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if held - {BASIS, ARRAYS} or (held and not overwrite):
-        raise PivotalError(
-            f"A basis needs a folder of its own, but {folder} holds {', '.join(sorted(held))}. Name another folder "
-            "with --out, or replace a basis with --overwrite."
-        )
-    for name in held:
-        (folder / name).unlink()
+def _check_free(folder: Path, overwrite: bool) -> None:
+    """Raise PivotalError if the folder holds something else, or a basis that must stay."""
+    if folder.is_dir():
+        check_no_other_files(folder, "basis", (BASIS, ARRAYS))
+        if (folder / BASIS).exists() and not overwrite:
+            raise PivotalError(
+                f"{folder} holds a basis already. Name another folder with --out, or replace it with --overwrite."
+            )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.files import LOCK, differences, disk, inside, is_partial, remove_partials, write_text
+from pivotal.files import check_no_other_files, differences, disk, inside, remove_partials, write_text
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
@@ -390,20 +390,6 @@ def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
     ):
         with suppress(PivotalError):  # behind a link
             yield inside(folder, name)
-
-
-def check_no_other_files(path: Path, kind: str) -> None:
-    """Raise PivotalError if a folder that a run or a study would take holds other files."""
-    with disk(path):
-        foreign = sorted(
-            entry.name for entry in path.iterdir() if entry.name != LOCK and not is_partial(entry)
-        )
-    if foreign:
-        few = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
-        raise PivotalError(
-            f"A {kind} needs a folder of its own, but {path} holds other files ({few}). "
-            "Nothing was changed; name another folder with --out."
-        )
 
 
 def _about_this_run() -> dict[str, Any]:

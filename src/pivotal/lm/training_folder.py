@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import LOCK, differences, disk, is_partial, locked, remove_partials, write_atomically
+from pivotal.files import check_no_other_files, differences, disk, locked, remove_partials, write_atomically
 from pivotal.models.recurrent.folder import holds_a_model, is_empty, is_only_a_model
 from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.records import serial
@@ -39,7 +39,8 @@ class TrainingFolder:
         a command with `--overwrite` can be stopped and repeated.
         """
         wanted = serial.plain(plan)
-        self._check_ours()
+        if self.path.is_dir() and not (self.path / PLAN).is_file():
+            check_no_other_files(self.path, "training")  # before the lock is written
         self._lock.enter_context(locked(self.path, f"model {self.out}"))
         with disk(self.path):
             remove_partials(self.path)
@@ -55,18 +56,6 @@ class TrainingFolder:
             self._clear()
         self._made = True
         serial.write(self.path / PLAN, wanted)
-
-    def _check_ours(self) -> None:
-        """Raise PivotalError, before the lock is written, if the folder holds files of somebody else."""
-        if not self.path.is_dir() or (self.path / PLAN).is_file():
-            return
-        if foreign := sorted(
-            path.name for path in self.path.iterdir() if path.name != LOCK and not is_partial(path)
-        ):
-            raise PivotalError(
-                f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
-                "Choose another folder with --out."
-            )
 
     def check_free(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
         """Raise PivotalError unless the places of the models and snapshots are free. Models that a training with the

@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, locked, remove_partials, write_text
-from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder, check_no_other_files
+from pivotal.files import check_no_other_files, disk, locked, remove_partials, write_text
+from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial

@@ -23,9 +23,11 @@ _ORTHONORMAL = 1e-3
 
 
 def write_folder(folder: Path, basis: Basis, record: BasisRecord) -> None:
-    """Write basis.safetensors and basis.json; the record last, so that a folder with a record is complete."""
+    """Write basis.safetensors and basis.json. The record is removed first and written last, so that a folder with a
+    record is complete."""
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / BASIS).unlink(missing_ok=True)
     write_bases(folder / ARRAYS, {"basis": basis.stored()})
     serial.write(folder / BASIS, record)
 
