@@ -11,7 +11,7 @@ TEXT = "a: 1\nb:\n  - x\n  - {c: no, d: [1912]}\n"
 
 
 def test_parts_know_their_line_and_column() -> None:
-    content, place = parse(TEXT, "f.yaml")
+    content, place = parse(TEXT, "f.yaml", "a recipe")
     assert content == {"a": 1, "b": ["x", {"c": False, "d": [1912]}]}
     assert str(place) == "f.yaml"
     assert str(place.within("b", 1, "d")) == "f.yaml, line 4, column 13"
@@ -44,4 +44,4 @@ def test_all_values_can_be_text() -> None:
 )
 def test_what_is_not_yaml_is_told_with_its_place(text: str, said: str) -> None:
     with pytest.raises(PivotalError, match=said):
-        parse(text, "f.yaml")
+        parse(text, "f.yaml", "a recipe")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -82,7 +83,7 @@ class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_u
         return f"{self.site}:{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnitSpace:
     """The ordered sites that a search covers. Their units have the flat ids 0 to len - 1.
 
@@ -126,56 +127,52 @@ class UnitSpace:
         """Whether every unit is a single coordinate, so that masks and values have the same shape."""
         return all(site.size == 1 for site in self.sites)
 
-    def _placed(self) -> Iterator[tuple[Site, slice, slice]]:
-        """The sites with the flat ids of their units and the positions of their coordinates."""
+    @cached_property
+    def _placed(self) -> dict[str, tuple[Site, slice, slice]]:
+        """The sites by name, with the flat ids of their units and the positions of their coordinates."""
+        found = {}
         unit = coordinate = 0
         for site in self.sites:
             end, last = unit + site.width, coordinate + site.coordinates
-            yield site, slice(unit, end), slice(coordinate, last)
+            found[site.name] = site, slice(unit, end), slice(coordinate, last)
             unit, coordinate = end, last
+        return found
 
-    def slice_of(self, name: str) -> slice | None:
-        """The flat ids of a site's units; None if the search does not cover the site."""
-        return next((units for site, units, _ in self._placed() if site.name == name), None)
+    def slice_of(self, name: str) -> slice:
+        """The flat ids of a site's units."""
+        return self._placed[name][1]
 
     def coordinates_of(self, name: str) -> slice:
         """The positions of a site's coordinates among all coordinates."""
-        for site, _, coordinates in self._placed():
-            if site.name == name:
-                return coordinates
-        raise PivotalError(
-            f"The sites are {', '.join(site.name for site in self.sites)}; there is no {name}."
-        )
+        return self._placed[name][2]
 
     def unit(self, flat: int) -> Unit:
         """The unit with a flat id."""
-        for site, units, _ in self._placed():
+        for site, units, _ in self._placed.values():
             if units.start <= flat < units.stop:
                 return Unit(site.name, flat - units.start, site.size)
         raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
 
     def flat(self, unit: Unit) -> int:
         """The flat id of a unit. Raises PivotalError if the unit is not among the sites."""
-        where = self.slice_of(unit.site)
-        if where is None:
+        if unit.site not in self._placed:
             raise PivotalError(
                 f"Unit {unit} lies outside the sites {', '.join(s.name for s in self.sites)}. "
                 "Include its site, or apply the intervention to the model that it was found in."
             )
-        flat = where.start + unit.index
-        if not 0 <= unit.index < where.stop - where.start:
-            raise PivotalError(f"Site {unit.site} has {where.stop - where.start} units; there is no {unit}.")
-        if (size := self.unit(flat).size) != unit.size:
+        site, where, _ = self._placed[unit.site]
+        if not 0 <= unit.index < site.width:
+            raise PivotalError(f"Site {unit.site} has {site.width} units; there is no {unit}.")
+        if site.size != unit.size:
             raise PivotalError(
-                f"Units of {unit.site} have {size} coordinates here, but {unit} has {unit.size}. "
+                f"Units of {unit.site} have {site.size} coordinates here, but {unit} has {unit.size}. "
                 "Apply the intervention to the model that it was found in."
             )
-        return flat
+        return where.start + unit.index
 
     def places(self, unit: Unit) -> range:
         """The positions of a unit's coordinates among all coordinates."""
-        where = self.coordinates_of(unit.site)
-        start = where.start + unit.index * unit.size
+        start = self.coordinates_of(unit.site).start + unit.index * unit.size
         return range(start, start + unit.size)
 
     def bounds(self) -> tuple[list[float], list[float]]:

@@ -69,11 +69,11 @@ class Place:
         self._require_kind(yaml.ScalarNode, "text", example)
         return " ".join(cast(str, cast(yaml.Node, self.node).value).split())
 
-    def whole_number(self, least: int) -> int:
-        text = self.text(str(max(least, 100)))
+    def positive_number(self) -> int:
+        text = self.text("100")
         self.require(
-            text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least,
-            f"{self.name} is a whole number of at least {least}, not '{text}'.",
+            text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0,
+            f"{self.name} is a whole number of at least 1, not '{text}'.",
         )
         return int(text)
 
@@ -82,7 +82,7 @@ class Place:
         self._require_kind(yaml.SequenceNode, "a list", example)
         return [part for _, part in self._parts()]
 
-    def texts(self, example: str = "") -> list[Place]:
+    def texts(self, example: str) -> list[Place]:
         """The items of a list, or the value itself if it is a single text."""
         return [self] if self.is_text else self.items(example)
 
@@ -161,7 +161,7 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
     return Place(source, root, what)
 
 
-def parse(text: str, source: str, what: str = "a recipe") -> tuple[Any, Place]:
+def parse(text: str, source: str, what: str) -> tuple[Any, Place]:
     """The content of a YAML text with numbers and truth values, and the place of each part."""
     place = compose(text, source, what)
     try:

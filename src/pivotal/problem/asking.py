@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
@@ -183,11 +183,11 @@ def askable(model: LanguageModel, pairs: PairSet, steps: Steps) -> tuple[list[As
     """The pairs that the model can be asked, without running it, and the counts of the others by reason."""
     asking, reasons = Asking(model, steps), Counter[str]()
     asked, kept = [], []
-    for pair in pairs:
+    for i, pair in enumerate(pairs):
         try:
             asked.append(asking.ask(pair))
         except PivotalError as error:
             reasons[str(error)] += 1
             continue
-        kept.append(pair)
-    return asked, replace(pairs, pairs=tuple(kept)), Rejected(reasons, asking.left_out)
+        kept.append(i)
+    return asked, pairs.take(kept), Rejected(reasons, asking.left_out)

@@ -93,8 +93,7 @@ class Examples:
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, matched: bool = False) -> Examples:
         """With `matched`, keep the pairs that have a counterfactual prefix for the label to flip to."""
-        asked, askable_pairs, rejected = askable(model, pairs, steps)
-        kept = list(askable_pairs)
+        asked, kept, rejected = askable(model, pairs, steps)
         _check_some(asked, model, pairs, rejected, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
@@ -103,17 +102,12 @@ class Examples:
         if undecided := int((preferred < 0).sum()):
             rejected.reasons[_UNDECIDED] += undecided
             chosen = np.flatnonzero(preferred >= 0).tolist()
-            asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
+            asked, kept = [asked[i] for i in chosen], kept.take(chosen)
             words, preferred = words[chosen], preferred[chosen]
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
-        kept_pairs = PairSet(
-            pairs.name, pairs.labels, tuple(kept), joint=pairs.joint, features=pairs.features
-        )
-        examples = Examples(
-            kept_pairs, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched
-        )
+        examples = Examples(kept, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched)
         return examples.matched(model, steps)[0] if matched else examples
 
     def matched(self, model: LanguageModel, steps: Steps) -> tuple[Examples, np.ndarray]:
@@ -227,17 +221,10 @@ class Examples:
 
     def part(self, chosen: np.ndarray, kept: Sequence[KeptSentence]) -> Examples:
         """Some of the examples, and some of the sentences that must stay."""
-        pairs = self.pairs
         ends = len(chosen) + np.cumsum([0, *(len(one.places) for one in kept)])
         return replace(
             self,
-            pairs=PairSet(
-                pairs.name,
-                pairs.labels,
-                tuple(pairs.pairs[i] for i in chosen.tolist()),
-                joint=pairs.joint,
-                features=pairs.features,
-            ),
+            pairs=self.pairs.take(chosen.tolist()),
             tree=self.tree.restrict(np.concatenate([chosen, *(one.places for one in kept)])),
             kept=tuple(
                 replace(one, places=np.arange(start, stop))

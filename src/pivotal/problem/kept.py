@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -105,12 +105,13 @@ class KeptSentences:
         sequences: list[Tokens] = []
         cues: list[int] = []
         sentences: list[KeptSentence] = []
-        names = _names(stays)
+        names = [stay.name if stay.pairs is None else stay.pairs.name for stay in stays]
         for stay, name in zip(stays, names, strict=True):
-            before = len(sequences)
+            # Two sets of the same name go by their names in --keep.
+            said, before = stay.name if names.count(name) > 1 else name, len(sequences)
             for tokens, cue, ends, words, expected in _read(model, stay, steps):
                 places = np.arange(len(sequences), len(sequences) + len(ends))
-                sentences.append(KeptSentence(name, places, words, expected))
+                sentences.append(KeptSentence(said, places, words, expected))
                 sequences += [tokens[:end] for end in ends]
                 cues += [cue] * len(ends)
             if len(sequences) == before:
@@ -122,39 +123,31 @@ class KeptSentences:
         return KeptSentences(tuple(sequences), tuple(cues), tuple(sentences))
 
 
-def _names(stays: Sequence[Stay]) -> list[str]:
-    """The names of the pair sets. Two sets of the same name go by their names in --keep."""
-    names = [stay.name if stay.pairs is None else stay.pairs.name for stay in stays]
-    return [stay.name if names.count(name) > 1 else name for stay, name in zip(stays, names, strict=True)]
+_Read: TypeAlias = tuple[Tokens, int, Sequence[int], tuple[Tokens, Tokens] | None, int | None]
 
 
-_Read: TypeAlias = tuple[Tokens, int, list[int], tuple[Tokens, Tokens] | None, int | None]
-
-
-def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[_Read]:
+def _read(model: LanguageModel, stay: Stay, steps: Steps) -> Iterator[_Read]:
     """The tokens of each sentence, the position of its edit, the lengths of the prefixes after which predictions must
     stay, the words of a pair, and which of them is expected. A text has no cue, so it is edited at the middle token."""
-    found: list[_Read] = []
     for line in stay.lines[:_MOST]:
         if len(tokens := tokens_of(model, line)) > 1:
             middle = len(tokens) // 2
-            first = middle if steps == "single" else 0
-            found.append((tokens, middle, list(range(first + 1, len(tokens) + 1)), None, None))
-    if stay.pairs is not None:
-        asking = Asking(model, "every")
-        seen: set[str] = set()
-        for pair in stay.pairs.at_most(4 * _MOST):
-            if pair.prefix in seen or len(seen) == _MOST:
-                continue
-            try:
-                one = asking.ask(pair)
-            except PivotalError:  # the model does not know a word of it
-                continue
-            seen.add(pair.prefix)
-            cue = len(one.ids) // 2 if one.cue is None else one.cue
-            expected = stay.pairs.labels.index(pair.label) if pair.label else None
-            found.append((tuple(one.ids), cue, [len(one.ids)], one.sides, expected))
-    return found
+            yield tokens, middle, range(middle + 1 if steps == "single" else 1, len(tokens) + 1), None, None
+    if stay.pairs is None:
+        return
+    asking = Asking(model, "every")
+    seen: set[str] = set()
+    for pair in stay.pairs.at_most(4 * _MOST):
+        if pair.prefix in seen or len(seen) == _MOST:
+            continue
+        try:
+            one = asking.ask(pair)
+        except PivotalError:  # the model does not know a word of it
+            continue
+        seen.add(pair.prefix)
+        cue = len(one.ids) // 2 if one.cue is None else one.cue
+        expected = stay.pairs.labels.index(pair.label) if pair.label else None
+        yield one.ids, cue, [len(one.ids)], one.sides, expected
 
 
 _DIRECTIONS = 2

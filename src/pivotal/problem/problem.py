@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -66,20 +66,15 @@ class Problem(Batch):
         matched = values == "interchange" or objective == "counterfactual"
         examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps, matched=matched)
         if "@" in sites:
-
-            def ask(site: str) -> Problem:
-                return Problem(
-                    model,
-                    examples,
-                    sites=site,
-                    steps=steps,
-                    values=values,
-                    objective=objective,
-                    work=work,
-                    report=report,
-                )
-
-            model = with_bases(model, sites, ask)
+            same: Any = {
+                "steps": steps,
+                "values": values,
+                "objective": objective,
+                "work": work,
+                "report": report,
+            }
+            own = model
+            model = with_bases(own, sites, lambda site: Problem(own, examples, sites=site, **same))
         usable = None if part_of is None else part_of.usable
         super().__init__(model, examples, model.unit_space(sites), values, work, objective, usable=usable)
         self.sites, self.report = sites, report

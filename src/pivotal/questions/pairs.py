@@ -114,7 +114,7 @@ class PairSet:
             raise PivotalError(
                 f"A sample has between 1 and {len(self)} pairs (the size of the set), not {n}."
             )
-        return self._take(stratified(self._strata(), n, random.Random(seed)))
+        return self.take(stratified(self._strata(), n, random.Random(seed)))
 
     def at_most(self, n: int) -> PairSet:
         """All pairs, or a random sample of `n` of them if there are more."""
@@ -141,7 +141,7 @@ class PairSet:
         else:
             raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, get_args(Split))}")
         dropped = len(self) - len(train_part) - len(test_part)
-        return replace(self._take(train_part), dropped=dropped), self._take(test_part)
+        return replace(self.take(train_part), dropped=dropped), self.take(test_part)
 
     def save(self, path: str | Path) -> None:
         """Write the pairs to a .jsonl, .csv or .tsv file that `read_pairs` reads back unchanged."""
@@ -149,7 +149,8 @@ class PairSet:
             raise PivotalError(f"A pairs file holds at least one pair; '{self.name}' has none to save.")
         write_pairs(Path(path), self.labels, self.pairs, self.features)
 
-    def _take(self, indices: list[int]) -> PairSet:
+    def take(self, indices: Sequence[int]) -> PairSet:
+        """The pairs with these indices, in this order."""
         return self._with(tuple(self.pairs[i] for i in indices))
 
     def _with(self, pairs: tuple[MinimalPair, ...]) -> PairSet:

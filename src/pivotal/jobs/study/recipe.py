@@ -154,7 +154,7 @@ _PARTS: tuple[str, ...] = ("defaults", "grid", "also", "table", "resources")
 
 def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     """The recipe in a YAML text. PivotalError, with the line, if it is not valid."""
-    content, place = parse(text, source)
+    content, place = parse(text, source, "a recipe")
     content = _mapping(content, place, "A recipe")
     known = [*(option.name for option in options_of(Top)), *_PARTS]
     if unknown := [key for key in content if key not in known]:

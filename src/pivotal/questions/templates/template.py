@@ -99,7 +99,7 @@ class TemplateReader:
             counterfactuals=self._counterfactuals(given.get("counterfactual"), prefixes, bool(labels)),
             lexemes=self._lexemes(given.get("lexemes"), prefixes, slots, cue),
             conditions=tuple(condition for condition in conditions if set(condition.slots) <= set(slots)),
-            sample=given["sample"].whole_number(1) if "sample" in given else None,
+            sample=given["sample"].positive_number() if "sample" in given else None,
         )
 
     def _text(self, place: Place) -> Text:

@@ -144,7 +144,7 @@ def _test(place: Place) -> int | float:
         share = float(place.text("200"))
     except ValueError:
         share = 0.0
-    return share if 0 < share < 1 else place.whole_number(1)
+    return share if 0 < share < 1 else place.positive_number()
 
 
 def _unused(lexicon: Lexicon, plans: Sequence[Plan]) -> tuple[str, ...]:
