@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from pivotal.errors import PivotalError, in_short
@@ -81,6 +82,19 @@ def write_bytes(path: Path, content: bytes) -> None:
     with disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda partial: partial.write_bytes(content))
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """A new folder, which takes the place of `folder` at the end of the block. If the block fails, nothing changes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".partial") as beside:
+        new = Path(beside) / "new"
+        new.mkdir()
+        yield new
+        if folder.exists():
+            os.rename(folder, Path(beside) / "former")
+        os.rename(new, folder)
 
 
 def check_output(path: Path, *, overwrite: bool) -> Path:

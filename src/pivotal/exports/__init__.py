@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_folder
 from pivotal.exports.templates import about, render
-from pivotal.files import disk, write_text
+from pivotal.files import disk, replaced, write_text
 from pivotal.records import serial
 from pivotal.records.intervention import EXPORT, ExportRecord
 from pivotal.registry import Registry
@@ -30,16 +28,9 @@ def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False
     target = TARGETS.get(to)()
     check_free(folder, overwrite=overwrite)
     target.check_steps(portable.intervention.steps)
-    with disk(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
-            made = Path(partial) / "export"
-            made.mkdir()
-            record = write_files(portable, target, made)
-            check_free(folder, overwrite=overwrite)  # something may have appeared in the meantime
-            if folder.exists():
-                os.rename(folder, Path(partial) / "former")
-            os.rename(made, folder)
+    with disk(folder), replaced(folder) as made:
+        record = write_files(portable, target, made)
+        check_free(folder, overwrite=overwrite)  # something may have appeared in the meantime
     return record
 
 

@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.chunks import Chunk, ChunkedLM
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import Tap, check_causal, edited, first_of, hooked, lock_of, running
+from pivotal.models.hooks import Tap, attach, check_causal, edited, hooked, lock_of, running
 from pivotal.models.layout import parts, rows
 from pivotal.models.tensors import checksum
 from pivotal.models.transformers.tokens import Tokens, words_of
@@ -138,19 +138,18 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
                 f"The site {site} must be the path of a module, optionally with :input, but it is {path!r}."
                 + did_you_mean(name, [other for other in modules if other])
             )
-        part = modules[name]
-        if side == "input":
-            return part.register_forward_pre_hook(
-                lambda _, args: taps.append(_tap(site, path, args[0], part, "input"))
-            )
-        if isinstance(part, nn.RNNBase):
+        part, side = modules[name], side or "output"
+        if side == "output" and isinstance(part, nn.RNNBase):
             raise PivotalError(
                 f"An edit at a site must reach the next step, but {path} ({site}) is a torch.nn.{type(part).__name__}, "
                 "whose steps run inside the module. Use pivotal.models.RecurrentLM."
             )
-        return part.register_forward_hook(
-            lambda _, __, out: taps.append(_tap(site, path, first_of(out), part, "output"))
-        )
+
+        def see(h: Tensor) -> Tensor:
+            taps.append(_tap(site, path, h, part, side))
+            return h
+
+        return attach(Tap(Site(site, 0), part, side), see)
 
     with hooked(watch(site, path) for site, path in sites.items()), torch.no_grad():
         module(tokens)

@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset, check_plain, library_errors, models_home
+from pivotal.files import asset, check_plain, library_errors, models_home, replaced
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import dequantised, quantised
@@ -171,10 +170,7 @@ def save_folder(
         del tensors["decoder.weight"]
     if int8:
         tensors = quantised(tensors)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".partial") as beside:
-        partial = Path(beside) / "new"
-        partial.mkdir()
+    with replaced(folder) as partial:
         with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -185,9 +181,6 @@ def save_folder(
         for file in partial.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())
-        if folder.exists():
-            os.rename(folder, Path(beside) / "former")
-        os.rename(partial, folder)
     return folder
 
 
