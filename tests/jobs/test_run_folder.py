@@ -97,6 +97,16 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).settings == again.settings
 
 
+def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path: Path) -> None:
+    """Which interventions are its own is stated in its run.json."""
+    RunFolder.create(tmp_path, SETTINGS).save_interventions([intervention()])
+    (tmp_path / "run.json").write_text('{"format": "piv')
+    before = files(tmp_path)
+    with pytest.raises(PivotalError, match=r"run\.json must be JSON.* Remove the folder, or name another with --out"):
+        RunFolder.create(tmp_path, SETTINGS)
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize("name", ["interventions", "interventions/0", "figures"])
 def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> None:
     folder = RunFolder.create(tmp_path / "run", SETTINGS, {"seeds": [0]})

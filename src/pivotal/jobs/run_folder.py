@@ -105,12 +105,13 @@ class RunFolder:
     ) -> RunFolder:
         """The folder of a new run. The files of a run that is there are removed."""
         path = Path(path)
-        with disk(path):
-            path.mkdir(parents=True, exist_ok=True)
-            if (path / RUN).is_file():
-                os.replace(path / RUN, path / REPLACED)  # first, so that whoever reads the folder notices it
         if holds_run(path):
-            RunFolder(path, serial.read(path / REPLACED, RunRecord)).discard()
+            there = path / (RUN if (path / RUN).is_file() else REPLACED)
+            cure = "Remove the folder, or name another with --out."
+            former = RunFolder(path, serial.read(there, RunRecord, cure=cure))
+            with disk(path):
+                os.replace(there, path / REPLACED)  # first, so that whoever reads the folder notices it
+            former.discard()
         about = {**_about_this_run(), **(info or {})}
         folder = RunFolder(path, RunRecord(settings=serial.plain(settings), **about))
         folder.write_json(RUN, folder.info)
