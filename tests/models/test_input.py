@@ -54,6 +54,8 @@ def test_a_text_is_not_begun_that_will_become_too_long() -> None:
     assert len(text.split()) == 64
     with pytest.raises(PivotalError, match=r"at most 63 tokens.* has 64"):
         lm.generate("The doctor", words=63)
+    with pytest.raises(PivotalError, match="k is at least 1, but it is -1"):
+        lm.next_words("The doctor", k=-1)
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:

@@ -139,6 +139,8 @@ class IntervenedModel:
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
+        if k < 1:
+            raise PivotalError(f"At least one next word is told, so k is at least 1, but it is {k}.")
         encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
