@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
+from pivotal.models.chunks import as_memory_allows
 from pivotal.options import build
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -151,6 +154,25 @@ def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search: 
     assert found == expected
     for one, nodes in zip(said, (2048, 1024, 512, 256), strict=True):
         assert f"at once, {nodes} " in str(one.message)
+
+
+def test_a_bound_that_two_models_come_to_is_told_once() -> None:
+    """A model and its copy with further sites run out of memory one after the other, in different places."""
+    first, fails = Scarce().model, iter([True, False, True, False])
+    second = copy.copy(first)
+
+    def short() -> None:
+        if next(fails):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    def read(model: LanguageModel) -> None:
+        as_memory_allows(model, short)
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        read(first)
+        read(second)
+    assert [str(one.message)[:14] for one in said] == ["Out of memory:"]
 
 
 @pytest.mark.slow

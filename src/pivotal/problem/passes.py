@@ -153,7 +153,7 @@ class Passes(Generic[Inputs, Seen]):
             warnings.warn(
                 "The updates of this search cannot be replayed as a CUDA graph. The search is slower, but computes the "
                 f"same ({reason}).",
-                stacklevel=3,
+                stacklevel=1,  # shown once, although the search and each fit say it
             )
         fixed.abandon(reason)
         self._account.recorded -= 1
