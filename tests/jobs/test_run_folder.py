@@ -102,7 +102,9 @@ def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path: Path) -> None:
     RunFolder.create(tmp_path, SETTINGS).save_interventions([intervention()])
     (tmp_path / "run.json").write_text('{"format": "piv')
     before = files(tmp_path)
-    with pytest.raises(PivotalError, match=r"run\.json must be JSON.* Remove the folder, or name another with --out"):
+    with pytest.raises(
+        PivotalError, match=r"run\.json must be JSON.* Remove the folder, or name another with --out"
+    ):
         RunFolder.create(tmp_path, SETTINGS)
     assert files(tmp_path) == before
 

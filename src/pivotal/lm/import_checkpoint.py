@@ -239,10 +239,6 @@ def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
             f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has {listed}: it is "
             "a model with another architecture."
         )
-    needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
-    missing = [name for name in needed if name not in parameters]
-    if missing:
-        raise PivotalError(f"An RNNModel has {', '.join(needed)}, but {path} lacks {', '.join(missing)}.")
     try:
         check_layers(parameters)
     except PivotalError as error:

@@ -16,7 +16,8 @@ from torch import Tensor
 from pivotal.lm.network import Network, State
 from pivotal.lm.recipes import Settings
 
-_COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
+_COLUMNS, _TOKENS_PER_COLUMN, _BPTT = 64, 1000, 70
+"""For validation: the most columns, the fewest tokens of each, and the steps that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class GradientScale:
 
 
 @torch.no_grad()
-def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
+def stream_loss(network: Network, ids: Tensor) -> float:
     """Mean loss per word of a stream read in columns, with the state carried along and without dropout.
 
     Computed in training precision, without the few words that do not fill a row. Use it to compare epochs;
@@ -271,11 +272,9 @@ def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
     columns = fold(ids, columns_for(len(ids)))
     state = network.start(columns.shape[1])
     total = torch.zeros((), device=ids.device)
-    for row in range(0, len(columns) - 1, bptt):
-        inputs, targets = (
-            columns[row : row + bptt][: len(columns) - 1 - row],
-            columns[row + 1 : row + 1 + bptt],
-        )
+    for row in range(0, len(columns) - 1, _BPTT):
+        targets = columns[row + 1 : row + 1 + _BPTT]
+        inputs = columns[row : row + len(targets)]
         loss, state = network.loss(inputs, targets, state)
         total += loss * len(targets)
     return float(total) / (len(columns) - 1)

@@ -58,9 +58,9 @@ class _Log:
         )
 
 
-def probe_tokens(vocabulary: int, device: torch.device, steps: int = _STEPS) -> Tensor:
+def probe_tokens(vocabulary: int, device: torch.device) -> Tensor:
     """A fixed sequence of tokens from the middle of the vocabulary, where there are no special tokens."""
-    return torch.arange(1, steps + 1, device=device)[None] * max(1, vocabulary // (steps + 3)) % vocabulary
+    return torch.arange(1, _STEPS + 1, device=device)[None] * max(1, vocabulary // (_STEPS + 3)) % vocabulary
 
 
 @torch.no_grad()
