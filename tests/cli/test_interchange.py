@@ -38,6 +38,7 @@ def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_pa
     best = RunFolder(exchanged).summary().best_run
     scores = json.loads(pivotal("evaluate", exchanged, "--json").out)
     assert scores["flip_accuracy"] == 1 and scores["kl"] == best.kl
+    assert scores["interchange"]["accuracy"]["value"] == 1 and scores["interchange"]["wrong"] is None
     # Without its run, an intervention still knows that it is an interchange.
     alone = tmp_path / "alone"
     (exchanged / "interventions" / "0").rename(alone)

@@ -35,7 +35,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
-from pivotal.report.evidence import further_table, redundancy_sentence
+from pivotal.report.evidence import further_table, interchange_sentence, redundancy_sentence
 from pivotal.searches.exchange import Exchange
 from pivotal.searches.learned import LearnedMask
 
@@ -244,6 +244,37 @@ def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, foun
     # A unit less loses its class.
     fewer = interchange(Examination(replace(found.without(0), steps=steps), problem))
     assert fewer is not None and 0.5 < fewer.flipped.value < 0.8
+
+
+@pytest.mark.parametrize("values", ["natural", "interchange"])
+def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(
+    values: Any, found: Intervention
+) -> None:
+    """In a quarter of these pairs the forms are exchanged, so the model prefers the word of the other form."""
+    pairs = PAIRS.sample(80)
+    turned = [
+        pair
+        if i % 4
+        else replace(
+            pair,
+            label=PAIRS.labels[1 - PAIRS.labels.index(pair.label)],
+            counterfactuals=pair.counterfactuals[::-1],
+        )
+        for i, pair in enumerate(pairs)
+    ]
+    problem = Problem(PLANTED.model, replace(pairs, pairs=tuple(turned)), values=values)
+    assert problem.clean_accuracy == 0.75
+    found = replace(found, found_with=values)
+    # Planted units carry the number of the other form, so the model no longer prefers the word that it preferred.
+    for units, flipped, wrong, accuracy in ((PLANTED.units, 1, 0, 0.75), (PLANTED.decoys, 0, 1, 0.25)):
+        swapped = interchange(Examination(replace(found, units=units), problem))
+        assert swapped is not None and swapped.wrong is not None and swapped.accuracy is not None
+        assert (swapped.flipped.value, swapped.flipped.n) == (flipped, 60)
+        assert (swapped.wrong.value, swapped.wrong.n) == (wrong, 20)
+        assert (swapped.accuracy.value, swapped.accuracy.n) == (accuracy, 80)
+    assert "in 100% of the 20 in which the untouched model prefers it already" in interchange_sentence(
+        swapped
+    )
 
 
 def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:

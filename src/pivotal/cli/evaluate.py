@@ -235,7 +235,9 @@ def _score(
 ) -> None:
     """All scores of the intervention on pairs with its labels. `trained` are the prefixes of the run's training pairs,
     if the pairs are of another question."""
+    from pivotal.evidence.checks import interchange
     from pivotal.evidence.evaluation import evaluate as score
+    from pivotal.evidence.examination import Examination
     from pivotal.evidence.side_effects import count_trained
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
@@ -251,6 +253,8 @@ def _score(
         **scores_row(scores),
         "clean_accuracy": scores.clean_accuracy,
     }
+    if saved.intervention.found_with == "interchange":
+        row["interchange"] = interchange(Examination(saved.intervention, problem))
     if trained is not None:
         row["pairs"]["prefix_in_training"] = count_trained(problem.pairs, trained)
     if json:
@@ -262,7 +266,7 @@ def _score(
 
 
 def _print(row: dict[str, Any], scores: Evaluation) -> None:
-    from pivotal.report import tables
+    from pivotal.report import evidence, tables
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
     low, high = row["interval"]
@@ -272,6 +276,7 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
         f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
         f"(95% interval {tables.interval(low, high)}), "
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
+        evidence.interchange_sentence(row.get("interchange")),
         tables.fidelity_sentence(scores.fidelity),
         tables.skipped_sentence(row["rejected"]),
         _trained_sentence(trained, row["pairs"]["asked"]) if trained else "",

@@ -177,6 +177,9 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     shown += [f"\n{tables.control_sentence(summary)}", tables.overlap_sentence(summary)]
     shown += [
         tables.fidelity_sentence(summary.best_run.fidelity),
+        evidence.interchange_sentence(summary.evidence.interchange)
+        if summary.evidence and summary.values == "interchange"
+        else "",
         tables.unseen_sentence(summary),
         evidence.redundancy_sentence(summary.evidence.redundancy if summary.evidence else None),
         tables.stages_sentence(summary),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from pivotal.models.edits import Sources, dense, spread
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Dose, Interchange, Natural, Necessity, Paths, Share, UnitRange
+from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -65,21 +67,30 @@ def _ranges(examination: Examination) -> tuple[UnitRange, ...]:
 @torch.no_grad()
 def interchange(examination: Examination) -> Interchange | None:
     """Set the units, pair by pair, to what they are in the counterfactual prefix. None if no pair has a counterfactual
-    prefix of the label to flip to that differs from its own prefix and that the model can read."""
-    found, intervention = examination.problem.sample(_EXCHANGED).matched, examination.intervention
-    if found is None:
+    prefix of the label to flip to that differs from its own prefix and that the model can read. An intervention that
+    is an interchange is examined on all pairs, another one on a sample."""
+    problem, intervention = examination.problem, examination.intervention
+    sample = problem.whole.sample(0 if problem.values == "interchange" else _EXCHANGED)
+    asked = _exchanged(sample, intervention)
+    if asked is None:
         return None
-    part, _ = found
-    asked = Problem(
-        part.model, part.examples, sites=intervention.sites, steps=part.steps, values="interchange"
-    )
     mask, values = dense(intervention, asked.space, asked.model.device)
     outcome = asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
     few, whole = outcome.flipped().cpu().numpy()
     kl, whole_kl = asked.mean_kl(outcome.states).tolist()
     fixed = asked.with_values("unbounded").run(mask, values).flipped()[0].cpu().numpy()
     shares = Examination(intervention, asked)
+    targets = zip(sample.pairs, sample.direction.tolist(), strict=True)
+    mistaken = [i for i, (pair, to) in enumerate(targets) if pair.prefix == pair.counterfactuals[to]]
+    other = _exchanged(sample.restrict(mistaken).turned(), intervention) if mistaken else None
+    wrong, accuracy = None, shares.share(few)
+    if other is not None:
+        stays = other.run(mask, values).flipped()[0].cpu().numpy()
+        both = replace(asked.pairs, pairs=(*asked.pairs, *other.pairs))
+        wrong, accuracy = shares_of(other.pairs)(stays), shares_of(both)(np.append(few, stays))
     return Interchange(
+        wrong=wrong,
+        accuracy=accuracy,
         flipped=shares.share(few),
         by_direction=shares.by_direction(few),
         whole_site=shares.share(whole),
@@ -95,6 +106,16 @@ def turned_away(examination: Examination) -> Share:
     part = examination.problem.sample(_KEPT)
     flipped = part.edited_towards([1, 0]).run(*examination.edit).flipped()[0]
     return shares_of(part.pairs)(flipped.cpu().numpy())
+
+
+def _exchanged(problem: Problem, intervention: Intervention) -> Problem | None:
+    """The pairs that have a counterfactual prefix to exchange states with, at the sites of the intervention."""
+    if problem.matched is None:
+        return None
+    part, _ = problem.matched
+    return Problem(
+        part.model, part.examples, sites=intervention.sites, steps=part.steps, values="interchange"
+    )
 
 
 @torch.no_grad()

@@ -161,6 +161,12 @@ class Examples:
         sequences, cues = self.tree.sequences(), self.tree.cues()
         return replace(self, tree=PrefixTree.build(sequences, cues, of, steps, self.tree.sources()))
 
+    def turned(self, steps: Steps) -> Examples:
+        """The same examples, to be flipped to the word that the model prefers already."""
+        direction = 1 - self.direction
+        tree = PrefixTree.build(self.tree.sequences(), self.tree.cues(), direction.tolist(), steps)
+        return replace(self, tree=tree, direction=direction)
+
     @property
     def leaves(self) -> np.ndarray:
         """For each example, the node of its prefix."""

@@ -278,6 +278,11 @@ class Problem(Batch):
         """The same examples, edited at the last token of the prefix only."""
         return self._with(self.examples.at_last_step(), steps="single")
 
+    def turned(self) -> Problem:
+        """The same examples, to be flipped to the word that the model prefers already. A flip is then that it still
+        prefers this word with the units set."""
+        return self._with(self.examples.turned(self.steps))
+
     def edited_towards(self, directions: Sequence[int]) -> Problem:
         """The same examples, edited in the direction given for the label that they are to flip to. The words that are
         compared stay the same. It applies an intervention whose labels are others."""

@@ -145,8 +145,11 @@ class UnseenWords(Record, frozen=True, kw_only=True):
 
 
 class Interchange(Record, frozen=True, kw_only=True):
-    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned. Pairs whose
-    prefix already has the form of the cue that calls for the target are left out: there is nothing to exchange."""
+    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned.
+
+    A flip is scored where the untouched model is right. Where it is wrong, it prefers the word of the counterfactual
+    prefix already; these pairs are scored apart.
+    """
 
     flipped: Share
     by_direction: dict[str, Share]
@@ -154,6 +157,12 @@ class Interchange(Record, frozen=True, kw_only=True):
     """With all units of their sites set to their counterfactual states, for comparison."""
     fixed: Share | None = None
     """The values of the intervention, one for each unit and direction, on the same pairs."""
+    wrong: Share | None = None
+    """The pairs that the untouched model gets wrong: the share in which it prefers the word of the counterfactual
+    prefix after the interchange too. Null if there are none."""
+    accuracy: Share | None = None
+    """All of them: the share in which the model prefers the word of the counterfactual prefix after the interchange.
+    Other work calls it interchange intervention accuracy."""
     kl: Number | None = None
     """KL of the interchange, averaged like the KL of an intervention."""
     whole_site_kl: Number | None = None

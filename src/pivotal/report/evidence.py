@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pivotal.records.evidence import Effect, Redundancy, TextCost, Verdict
+from pivotal.records.evidence import Effect, Interchange, Redundancy, TextCost, Verdict
 from pivotal.records.summary import Kept, Summary
 from pivotal.report.tables import (
     Table,
@@ -17,6 +17,7 @@ from pivotal.report.tables import (
     percent,
     points,
     table,
+    with_interval,
 )
 
 MARKS = {True: "passed", False: "failed", None: "not checked"}
@@ -57,6 +58,25 @@ def text_sentence(text: TextCost) -> str:
     return (
         f"The perplexity of ordinary text ({text.text}, {text.tokens:,} predicted tokens) is {text.untouched:.1f} "
         f"untouched, {edited}."
+    )
+
+
+def interchange_sentence(found: Interchange | None) -> str:
+    """What the states of the counterfactual prefix do; empty if there are none."""
+    if found is None:
+        return ""
+    kl = "" if found.kl is None else f" at KL {number(found.kl)}"
+    said = (
+        f"With each unit set to its state in the counterfactual prefix, {with_interval(found.flipped)} flip{kl}; with "
+        f"all units of their sites, {percent(found.whole_site.value)}."
+    )
+    if found.accuracy is None or found.wrong is None:
+        return said
+    return (
+        f"{said} A flip is scored where the untouched model is right. Interchange accuracy, over all "
+        f"{found.accuracy.n:,} pairs: the model then prefers the word of the counterfactual prefix in "
+        f"{with_interval(found.accuracy)}, and in {percent(found.wrong.value)} of the {found.wrong.n:,} in which the "
+        "untouched model prefers it already."
     )
 
 
