@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Tutorial
 #
-# This tutorial takes a model and a question, and finds, applies, checks and saves the units that answer it. It runs in
-# about a minute on two cores. The page is generated from a script, [tutorial.py](tutorial.py), and is also a notebook,
-# [tutorial.ipynb](tutorial.ipynb). The output of each cell is below its code.
+# Find, apply, check and save the units that decide the number of a verb, step by step in Python. It takes about a minute on two
+# cores. The page is also a [notebook](tutorial.ipynb) and a [script](tutorial.py). `pivotal.find` does most of these steps in one
+# call ([Start](start.md)).
 #
 # ## A model and a question
 #
-# `wiki-lstm` is bundled with pivotal. It is a word-level LSTM with 2 x 650 units, trained on Wikipedia.
+# `wiki-lstm` is bundled: a word-level LSTM with 2 x 650 units, trained on Wikipedia.
 
 # %%
 import pivotal
@@ -23,16 +23,15 @@ for word, probability in model.next_words("The doctors near the car", k=3):
     print(f"{word:6} {probability:.2f}")
 
 # %% [markdown]
-# We ask the question with **minimal pairs**. A pair is a prefix and two words that may follow it. The **cue**, in
-# brackets, is the word that decides which of the two is right.
+# We ask with **minimal pairs**: a prefix and two words that may follow it. The **cue**, in brackets, is the word that decides which
+# of the two is right.
 
 # %%
 pairs = pivotal.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
-# We hold out about 1,000 pairs for the evaluation; no prefix is in both parts. To save time, this tutorial trains on
-# 2,000 of the others.
+# We hold out about 1,000 pairs; no prefix is in both parts. To save time, this tutorial trains on 2,000 of the others.
 
 # %%
 train, test = pairs.split(test=1000, seed=0)
@@ -42,13 +41,12 @@ problem
 # %% [markdown]
 # ## Find
 #
-# The search learns a mask over all units and the values to set them to, and reduces the number of units to the four
-# that we allow. A value stays in the natural range of its unit, the 1st to 99th percentile of its own states;
-# `Problem(…, values="unbounded")` allows any value. All runs go through the model together, so a second run costs
-# little. With `progress=True`, `solve` shows a progress bar.
+# The default search ranks all units by gradients, swaps one unit at a time while that helps, and fits the values. Each value stays in the
+# natural range of its unit, the 1st to 99th percentile of its own states. A second run draws other training pairs: does it
+# find the same units?
 
 # %% tags=["varies"]
-search = pivotal.searches.LearnedMask(max_units=4, updates=100, refit=30)
+search = pivotal.searches.Exchange(max_units=4)
 found = search.solve(problem, runs=2, seed=0)
 found
 
@@ -58,10 +56,9 @@ found.plot()
 # %% [markdown]
 # ## Evaluate
 #
-# We evaluate on the held-out pairs. How often does the model's preference flip, for each construction and direction,
-# and how much does each unit contribute? The KL divergence measures how much the intervention changes the model's
-# other predictions. Many flips alone are weak evidence that the model uses these units. `pivotal.find` makes further
-# checks and ends with a [verdict](evidence.md).
+# How often does the preference flip on held-out pairs, for each construction and direction, and how much does each unit contribute?
+# The KL divergence measures how much the other predictions change. Many flips alone are weak evidence that the model uses these
+# units: `pivotal.find` makes further checks and ends with a [verdict](evidence.md).
 
 # %% tags=["varies"]
 scores = pivotal.evaluate(found.best, problem.on(test))
@@ -84,8 +81,7 @@ print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited
 # %% [markdown]
 # ## Trace
 #
-# A trace follows one sentence step by step. It shows the activations of the units and the probabilities of both words,
-# with and without the intervention.
+# A trace follows one sentence word by word, with and without the intervention.
 
 # %% tags=["varies"]
 pair = next(pair for pair in test if pair.group == "nounpp")
@@ -98,10 +94,8 @@ trace.plot()
 # %% [markdown]
 # ## Certify
 #
-# Is every unit needed? Is there a better set? That a search found nothing better is weak evidence. A certificate
-# removes each unit, swaps it for others, and tries every single unit. To save time, this one uses sixty prefixes and
-# little effort, and compares sets by flips only, although the search also minimised the KL. The command
-# [`pivotal certify`](certify.md) is thorough. If the certificate does not hold, it names the better set.
+# Is every unit needed? Is there a better set? A certificate removes each unit, swaps it for others, and tries every single unit. If it
+# does not hold, it names the better set. This one saves effort; the command [`pivotal certify`](certify.md) is thorough.
 
 # %% tags=["varies"]
 effort = pivotal.evidence.Effort(
@@ -112,7 +106,7 @@ pivotal.certify(found.best, problem.sample(60), effort=effort)
 # %% [markdown]
 # ## Save and load
 #
-# An intervention is saved as a small folder. It records which model it belongs to, and other models refuse it.
+# An intervention is a small folder. It records which model it belongs to, and other models refuse it.
 
 # %%
 found.best.save("number-units")
@@ -154,5 +148,4 @@ pivotal.evaluate(found.best, asked)
 
 # %% [markdown]
 # To find the units that decide *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command
-# line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`. `find` also collects the evidence for a
-# verdict and writes a report ([Start](start.md)).
+# line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`.

@@ -98,27 +98,21 @@ _ABOUT = """<!-- Made by scripts/phenomena_table.py; edit the script and run it 
 
 # Bundled phenomena
 
-pivotal comes with {count} phenomena. Each is a [template file](ask-your-own-question.md) in
-`src/pivotal/assets/phenomena` with sentences of our own. Give the name to any verb that takes a phenomenon. `pivotal
-list phenomena` prints this list.
+pivotal comes with {count} phenomena; `pivotal list phenomena` lists them. Give the name to any verb that takes a phenomenon:
 
 ```
 pivotal find wiki-lstm reflexive-gender
 pivotal new-phenomenon mine --like reflexive-gender    # begin a file of your own with a copy
 ```
 
-Every pair has a group and a counterfactual prefix, the same sentence with the other form of the cue. Both labels occur
-equally often.
+The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs. **Bold**: the model
+knows the phenomenon, which means that the 95% interval is above 50% for each of the two labels. If a model does not know it,
+flipped preferences mean little. A star marks models that can score only some of the pairs. In `gender-bias` neither word is
+right, and the table shows how often the model prefers *he*. The intervals are in `docs/results/phenomena.json`, measured by
+`python scripts/phenomena_table.py`.
 
-## Which model knows what
-
-The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs. In brackets:
-the 95% interval, from resampled prefixes. **Bold**: the model knows the phenomenon, which means that the lower end of
-the interval is above 50% for each of the two labels. A star marks models that can score only some of the pairs,
-because a word is not in their vocabulary. A phenomenon that no model of the table knows is not bundled. In
-`gender-bias` neither word is right, and the table shows how often the model prefers *he*.
-
-Look at the model's accuracy before you search: if it does not know the phenomenon, flipped preferences mean little.
+Each phenomenon is a [template file](ask-your-own-question.md) in `src/pivotal/assets/phenomena`. Every pair has a counterfactual
+prefix, and both labels occur equally often.
 
 | phenomenon | labels | pairs | example | {models} |
 |---|---|---|---|{rules}
@@ -156,8 +150,7 @@ def _accuracy(found: Mapping[str, Any] | None, labels: Sequence[str]) -> str:
 
 
 def _percent(share: Sequence[float]) -> str:
-    value, low, high = (100 * one for one in share)
-    return f"{value:.0f} ({low:.0f}–{high:.0f})"
+    return f"{100 * share[0]:.0f}"
 
 
 def _cell(text: str) -> str:

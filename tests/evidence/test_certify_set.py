@@ -133,7 +133,8 @@ def test_the_words() -> None:
         assert part in clear and part in doubtful
     assert "with 95% confidence fewer than 16.7% of them would" in clear
     assert "2 scored well enough to be refitted" in doubtful and "95%" not in doubtful
-    assert len(units_table(content).rows) == 3
+    for without_ablation in (content, replace(content, ablation=())):
+        assert [row[0] for row in units_table(without_ablation).rows] == list(content.found.units)
 
 
 def test_one_rule_for_every_part_of_a_certificate() -> None:

@@ -37,13 +37,14 @@ def sentences(certificate: Certificate) -> list[str]:
 
 
 def units_table(certificate: Certificate) -> Table:
-    """Per unit: the flips without it, and the result of single-unit ablation."""
+    """Per unit: the flips without it, and the result of single-unit ablation if that was measured."""
     without = {row.unit: row.left.flipped for row in certificate.without}
+    ablated = {row.unit: row for row in certificate.ablation}
     rows = []
-    for row in certificate.ablation:
-        left = without.get(row.unit)
+    for unit in certificate.found.units:
+        left, alone = without.get(unit), ablated.get(unit)
         lost = None if left is None else left - certificate.found.flipped
-        found = "yes" if row.found else "no"
-        rows.append((row.unit, percent(left), points(lost), str(row.rank), points(-row.drop), found))
-    ablation = ("rank by ablation", "ablation, points", "found by ablation")
-    return table("Unit by unit", ("unit", "flipped without it", "points", *ablation), rows)
+        said = (str(alone.rank), points(-alone.drop), "yes" if alone.found else "no") if alone else ()
+        rows.append((unit, percent(left), points(lost), *said))
+    columns = ("rank by ablation", "ablation, points", "found by ablation") if ablated else ()
+    return table("Unit by unit", ("unit", "flipped without it", "points", *columns), rows)
