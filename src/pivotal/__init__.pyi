@@ -16,7 +16,7 @@ from pivotal.evidence.trace import trace as trace
 from pivotal.jobs.find import Finding as Finding
 from pivotal.jobs.front_door import find as find
 from pivotal.jobs.run_folder import RunFolder as RunFolder
-from pivotal.jobs.run_folder import runs as runs
+from pivotal.jobs.runs import runs as runs
 from pivotal.jobs.study.job import study as study
 from pivotal.models import list_models as list_models
 from pivotal.models import load_model as load_model

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pivotal.errors import PivotalError
+from pivotal.jobs.changes import changes
 from pivotal.jobs.find import Finding, find
 from pivotal.jobs.fit_basis import fit_basis
-from pivotal.jobs.run_folder import RunFolder, changes
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question

@@ -17,7 +17,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
-from pivotal.jobs.run_folder import RunFolder, read_run
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.runs import read_run
 from pivotal.problem.batch import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress

@@ -12,7 +12,8 @@ from tests.report.study_rows import row, unit
 
 import pivotal
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import RunFolder, newest_run
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.runs import newest_run
 from pivotal.records import frame
 from pivotal.report.study import StudyFolder, _lines, study_csv
 

@@ -109,7 +109,8 @@ def _shown(value: Any) -> str:
 
 def run_entries(folder: str) -> list[Entry]:
     """The runs and studies in a folder, or the runs of a study if the folder is a study."""
-    from pivotal.jobs.run_folder import RUN, listed_run
+    from pivotal.jobs.run_folder import RUN
+    from pivotal.jobs.runs import listed_run
     from pivotal.records.study import STUDY
 
     given = Path(folder)

@@ -13,7 +13,8 @@ from pivotal.cli import terminal
 from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run, read_run
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run
+from pivotal.jobs.runs import read_run
 from pivotal.questions.question import Question
 from pivotal.records.intervention import CARD, Intervention
 

@@ -43,7 +43,7 @@ def show(
 
     --page writes the page again from the data in the folder, and --open opens it.
     """
-    from pivotal.jobs.run_folder import newest_run
+    from pivotal.jobs.runs import newest_run
     from pivotal.report.study import StudyFolder
 
     folder, site = folder or str(newest_run()), options.site
@@ -105,7 +105,7 @@ def _text(path: Path | None) -> str | None:
 
 
 def _show_run(path: str, page: Path | None, json: bool) -> None:
-    from pivotal.jobs.run_folder import read_run
+    from pivotal.jobs.runs import read_run
 
     folder, summary = read_run(Path(path), lambda run: (run, run.summary() if run.finished else None))
     files = sorted(entry.name for entry in folder.path.iterdir() if not entry.name.startswith("."))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_no_other_files, differences, disk, inside, remove_partials, write_text
+from pivotal.files import check_no_other_files, disk, inside, remove_partials, write_text
+from pivotal.jobs.changes import changed_files, changes
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
-from pivotal.records.frame import to_frame
 from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
 from pivotal.records.run import Progress, RunRecord
 from pivotal.records.summary import Summary
@@ -47,18 +46,6 @@ FIGURE_NAMES = ("by-construction", "values", "drop-one", "control", "learning", 
 
 _LARGEST_BASIS = 64 * 2**20
 """The most bytes of a basis that is saved in the folder."""
-
-_FINGERPRINTS = {
-    "model_fingerprint": "the weights, the words or the priming of the model have changed",
-    "data_fingerprint": "the pairs have changed",
-    "test_fingerprint": "the held-out pairs have changed",
-    "held_out": "the number or the share of held-out pairs that the phenomenon states has changed",
-    "counterfactual_fingerprint": "the counterfactual prefixes of the pairs have changed",
-    "keep_fingerprint": "the questions or texts of --keep have changed",
-    "sites_fingerprint": "the bases of --sites have changed",
-    "start_fingerprint": "the intervention that the search starts from has changed",
-}
-"""What it means if a fingerprint among the settings differs."""
 
 
 @dataclass(frozen=True, init=False)
@@ -293,84 +280,6 @@ def holds_run(path: Path) -> bool:
     """Whether a folder is that of a run, even if another run is about to replace it."""
     # The other run may have its run.json after the first look and before the second.
     return any((path / name).is_file() for name in (RUN, REPLACED, RUN))
-
-
-def read_run(path: Path, read: Callable[[RunFolder], T]) -> T:
-    """What `read` reads from a run folder. If another run takes its place meanwhile, everything is read again."""
-    for _ in range(100):
-        before = _mark(path)
-        try:
-            found = read(RunFolder(path))
-        except PivotalError:
-            if _mark(path) == before and not (path / REPLACED).is_file():
-                raise
-        else:
-            if _mark(path) == before:
-                return found
-        time.sleep(0.02)
-    raise PivotalError(f"Another run is replacing the one in {path}. Repeat the command.")
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    """Tells the run.json of one run from that of another. The files of a run are there only while its run.json is."""
-    try:
-        about = (path / RUN).stat()
-    except OSError:
-        return None
-    return about.st_ino, about.st_mtime_ns
-
-
-def listed_run(path: Path) -> dict[str, Any]:
-    """A run in a list of runs. One that cannot be read hides no other: its entry has the reason."""
-    entry = {"path": str(path), "kind": "run", "started": "", "finished": False, "error": None}
-    try:
-        folder, summary = read_run(path, lambda run: (run, run.summary() if run.finished else None))
-    except (PivotalError, OSError) as error:
-        return {**entry, "kind": "unreadable", "error": str(error)}
-    asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
-    units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
-    found = {"started": folder.info.started, "finished": summary is not None, **asked}
-    return {**entry, **found, "units": units, "flip_accuracy": flipped}
-
-
-def runs(folder: str | Path = "runs") -> Any:
-    """The runs in a folder as a data frame: a row for each, with its question, state, flips and units."""
-    return to_frame([listed_run(path) for path in run_paths(folder)])
-
-
-def newest_run(folder: str | Path = "runs") -> Path:
-    """The run in a folder that was begun last."""
-    if found := run_paths(folder):
-        return max(found, key=lambda path: (path / RUN).stat().st_mtime)
-    raise PivotalError(f"There is no run in {folder}. `pivotal find` makes one; or name the folder of a run.")
-
-
-def run_paths(folder: str | Path) -> list[Path]:
-    """The folders of runs in a folder, by name."""
-    return sorted(path.parent for path in Path(folder).glob(f"*/{RUN}"))
-
-
-# -- settings ------------------------------------------------------------------------------------------------------
-
-
-def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Where the settings of a job differ from those of a folder, in words. If they are equal, which of the things that
-    the settings name have changed."""
-    named, wanted = (
-        {name: value for name, value in settings.items() if name not in _FINGERPRINTS}
-        for settings in (there, here)
-    )
-    return differences(named, wanted) or changed_files(there, here)
-
-
-def changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What has another fingerprint now, in words. The fingerprint of a file that cannot be read now is not compared."""
-    return [
-        f"{_FINGERPRINTS[name]} ({told})"
-        for name in _FINGERPRINTS
-        if here.get(name) is not None
-        for told in differences({name: there.get(name)}, {name: here[name]})
-    ]
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run, read_run
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
+from pivotal.jobs.runs import listed_run, read_run
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair

@@ -15,9 +15,10 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.check import what_is_known
 from pivotal.evidence.side_effects import PAIRS
 from pivotal.files import inside, locked
+from pivotal.jobs.changes import changed_files
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
-from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
+from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder
 from pivotal.jobs.study.cells import Cell, PairsCache
 from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
