@@ -19,7 +19,8 @@ from torch import Tensor
 
 from pivotal.errors import in_short
 from pivotal.models.replay import Replay, Unrecordable
-from pivotal.problem.batch import Batch, FixedBatches, Unfit
+from pivotal.problem.batch import Batch
+from pivotal.problem.fixed_batches import FixedBatches, Unfit
 from pivotal.problem.problem import Problem
 
 Inputs = TypeVar("Inputs")

@@ -17,8 +17,9 @@ from pivotal.models.edits import Recorder, dense
 from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
 from pivotal.problem.asking import Rejected
 from pivotal.problem.bases import with_bases
-from pivotal.problem.batch import Batch, FixedBatches, Outcome, Work
+from pivotal.problem.batch import Batch, Outcome, Work
 from pivotal.problem.examples import Examples
+from pivotal.problem.fixed_batches import FixedBatches
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
@@ -188,12 +189,7 @@ class Problem(Batch):
         key = (prefixes, seed)
         if key not in self._batches:
             parts = [self.examples.restrict(chosen) for chosen in self.examples.batches(prefixes, seed)]
-            self._batches[key] = [
-                Batch(
-                    self.model, part, self.space, self.values, self.work, self.objective, usable=self.usable
-                )
-                for part in parts
-            ]
+            self._batches[key] = [self.like(part) for part in parts]
         return self._batches[key]
 
     def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
