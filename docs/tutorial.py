@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Tutorial
 #
-# Find, apply, check and save the units that decide the number of a verb, step by step in Python. It takes about a minute on two
-# cores. The page is also a [notebook](tutorial.ipynb) and a [script](tutorial.py). `pivotal.find` does most of these steps in one
-# call ([Start](start.md)).
+# Find, apply, check and save the units that decide the number of a verb, step by step in Python. It takes about a
+# minute on two cores. The page is also a [notebook](tutorial.ipynb) and a [script](tutorial.py). `pivotal.find` does
+# most of these steps in one call ([Start](start.md)).
 #
 # ## A model and a question
 #
@@ -23,15 +23,16 @@ for word, probability in model.next_words("The doctors near the car", k=3):
     print(f"{word:6} {probability:.2f}")
 
 # %% [markdown]
-# We ask with **minimal pairs**: a prefix and two words that may follow it. The **cue**, in brackets, is the word that decides which
-# of the two is right.
+# We ask with **minimal pairs**: a prefix and two words that may follow it. The **cue**, in brackets, is the word that
+# decides which of the two is right.
 
 # %%
 pairs = pivotal.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
-# We hold out about 1,000 pairs; no prefix is in both parts. To save time, this tutorial trains on 2,000 of the others.
+# We hold out about 1,000 pairs; no prefix is in both parts. To save time, this tutorial trains on 2,000 of the
+# others.
 
 # %%
 train, test = pairs.split(test=1000, seed=0)
@@ -41,9 +42,9 @@ problem
 # %% [markdown]
 # ## Find
 #
-# The default search ranks all units by gradients, swaps one unit at a time while that helps, and fits the values. Each value stays in the
-# natural range of its unit, the 1st to 99th percentile of its own states. A second run draws other training pairs: does it
-# find the same units?
+# The default search ranks all units by gradients, swaps one unit at a time while that helps, and fits the values.
+# Each value stays in the natural range of its unit, the 1st to 99th percentile of its own states. A second run draws
+# other training pairs: does it find the same units?
 
 # %% tags=["varies"]
 search = pivotal.searches.Exchange(max_units=4)
@@ -56,9 +57,10 @@ found.plot()
 # %% [markdown]
 # ## Evaluate
 #
-# How often does the preference flip on held-out pairs, for each construction and direction, and how much does each unit contribute?
-# The KL divergence measures how much the other predictions change. Many flips alone are weak evidence that the model uses these
-# units: `pivotal.find` makes further checks and ends with a [verdict](evidence.md).
+# How often does the preference flip on held-out pairs, for each construction and direction, and how much does each
+# unit contribute? The KL divergence measures how much the other predictions change. Many flips alone are weak
+# evidence that the model uses these units: `pivotal.find` makes further checks and ends with a
+# [verdict](evidence.md).
 
 # %% tags=["varies"]
 scores = pivotal.evaluate(found.best, problem.on(test))
@@ -94,8 +96,9 @@ trace.plot()
 # %% [markdown]
 # ## Certify
 #
-# Is every unit needed? Is there a better set? A certificate removes each unit, swaps it for others, and tries every single unit. If it
-# does not hold, it names the better set. This one saves effort; the command [`pivotal certify`](certify.md) is thorough.
+# Is every unit needed? Is there a better set? A certificate removes each unit, swaps it for others, and tries every
+# single unit. If it does not hold, it names the better set. This one saves effort; the command [`pivotal
+# certify`](certify.md) is thorough.
 
 # %% tags=["varies"]
 effort = pivotal.evidence.Effort(
