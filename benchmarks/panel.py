@@ -1,127 +1,231 @@
-"""The panel of evidence: every check for two phenomena, with values unbounded, natural and interchanged, side by side.
+"""The panel of evidence: every check for number and gender in two models, under today's rules and settings.
 
-    python benchmarks/panel.py [--models wiki-lstm smollm2-135m] [--phenomena number-agreement gender-bias]
-        [--steps every single] [--values unbounded natural interchange] [--runs 3] [--evidence full] [--out runs/panel]
-        [--sites all] [--max-units N] [--device cuda] [--table]
+    python benchmarks/panel.py [--only NAME …] [--rows docs/results/panel.jsonl] [--out runs/panel]
+    python benchmarks/panel.py --sites resid.15 resid.15@pca resid.15@das --models smollm2-135m --rows bases.jsonl
 
-Several sites make a table of bases: --sites mlp.15 resid.15 resid.15@pca resid.15@das resid.15@sae:FOLDER.
-Every cell is a run folder under --out, so the script can be stopped and started again, and several processes can work
-on different cells. The tables hold all finished cells of the folder. Their rows are written to table.jsonl. --table
-makes them again and runs nothing; with --out FILE.jsonl it makes them from such rows.
+Without options that name cells, these are the cells of the panel, with the default search; `--only` asks those whose
+names contain one of the words. Options such as --models, --steps and --sites ask every combination of what they name.
+
+Each cell is searched without evidence, and the random sets, the quick and the full evidence are then added to the
+finished run, so that the row tells the CPU seconds of each. A cell is a run folder under --out, and a line of --rows. A
+cell that has its line is not asked again, so the script can be stopped and started again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, product
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.verdict import HALF, MOST_MOVED
-from pivotal.files import write_text
 from pivotal.jobs.find import find
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel, load_model
 from pivotal.questions.question import Question
-from pivotal.records import serial
-from pivotal.records.evidence import Share
+from pivotal.records.evidence import Evidence, Level, Share
 from pivotal.records.summary import Summary
-from pivotal.report.tables import interval, number, percent
+from pivotal.searches.exchange import Exchange
 from pivotal.searches.learned import LearnedMask
+from pivotal.units import Objective, Steps, Values
 
-Columns = dict[str, Callable[[dict[str, Any]], str]]
-"""The columns of a table, each with a function that gives the text of its cell in a row."""
-MODELS = ("wiki-lstm", "smollm2-135m")
-PHENOMENA = ("number-agreement", "gender-bias")
-VALUES = ("unbounded", "natural", "interchange")
+ROWS = Path("docs/results/panel.jsonl")
 SHOWN = 3
 """How many unrelated phenomena are named, those that moved most."""
+Row = dict[str, Any]
 
 
-def cells(args: argparse.Namespace) -> Iterator[tuple[str, list[Question]]]:
-    """The questions, by model, so that a model is loaded once."""
-    for name in args.models:
-        yield (
-            name,
-            [
-                Question(name, phenomenon, steps=steps, values=values, sites=sites, seed=args.seed)
-                for sites, phenomenon, steps, values in product(
-                    args.sites, args.phenomena, args.steps, args.values
-                )
-            ],
+@dataclass(frozen=True)
+class Cell:
+    """A question, how it is searched, and how much evidence is collected."""
+
+    model: str
+    phenomenon: str
+    steps: Steps = "every"
+    values: Values = "natural"
+    objective: Objective = "flips"
+    sites: str = "all"
+    max_units: int | None = None
+    search: str = "exchange"
+    runs: int = 1
+    evidence: Level = "full"
+
+    @property
+    def name(self) -> str:
+        parts = [self.model, self.phenomenon, self.steps, self.values, self.objective, self.sites]
+        more = ([] if self.max_units is None else [f"{self.max_units}-units"]) + [self.search]
+        return re.sub(r"[^\w.]+", "-", "-".join(parts + more))
+
+    @property
+    def question(self) -> Question:
+        return Question(
+            self.model,
+            self.phenomenon,
+            steps=self.steps,
+            values=self.values,
+            objective=self.objective,
+            sites=self.sites,
         )
 
 
-def fill(args: argparse.Namespace, question: Question, model: LanguageModel) -> None:
-    """Answer one question, and print its verdict."""
-    parts = [question.model, question.phenomenon, question.steps, question.values, question.sites]
-    if args.max_units is not None:
-        parts.append(f"{args.max_units:g}")
-    name = re.sub(r"[^\w.]+", "-", "-".join(parts))
-    try:
-        done = find(
-            question,
-            LearnedMask() if args.max_units is None else LearnedMask(max_units=args.max_units),
-            runs=args.runs,
-            evidence=args.evidence,
-            out=str(Path(args.out) / name),
-            device=args.device,
+def panel() -> Iterator[Cell]:
+    """The cells of the panel."""
+    both: tuple[Steps, ...] = get_args(Steps)
+    for phenomenon, steps, objective in product(
+        ("number-agreement", "gender-bias"), both, get_args(Objective)
+    ):
+        yield Cell("wiki-lstm", phenomenon, steps, objective=objective)
+    for steps in both:
+        yield Cell("wiki-lstm", "number-agreement", steps, "interchange")
+    for steps, objective in product(both, get_args(Objective)):
+        yield Cell(
+            "wiki-lstm", "number-agreement", steps, objective=objective, max_units=10, evidence="quick"
+        )
+    for steps, objective in product(both, get_args(Objective)):
+        yield Cell(
+            "smollm2-135m", "number-agreement", steps, objective=objective, sites="mlp", evidence="quick"
+        )
+
+
+def combined(args: argparse.Namespace) -> Iterator[Cell]:
+    """Every combination of what the options name."""
+    fields = {
+        "model": args.models or ["wiki-lstm"],
+        "phenomenon": args.phenomena or ["number-agreement"],
+        "steps": args.steps or ["every"],
+        "values": args.values or ["natural"],
+        "objective": args.objectives or ["flips"],
+        "sites": args.sites or ["all"],
+    }
+    for chosen in product(*fields.values()):
+        named = dict(zip(fields, chosen, strict=True))
+        yield Cell(
+            **named, max_units=args.max_units, search=args.search, runs=args.runs, evidence=args.evidence
+        )
+
+
+@cache
+def loaded(name: str, device: str | None) -> LanguageModel:
+    return load_model(name, device=device)
+
+
+def answer(cell: Cell, out: Path, device: str | None) -> Row:
+    """Ask one cell, one level of evidence after the other."""
+    model, seconds = loaded(cell.model, device), {}
+    made = LearnedMask if cell.search == "learned" else Exchange
+    search = made() if cell.max_units is None else made(max_units=cell.max_units)
+    levels: tuple[Level, ...] = get_args(Level)
+    for level in levels[: levels.index(cell.evidence) + 1]:
+        started = time.process_time()
+        found = find(
+            cell.question,
+            search,
+            runs=cell.runs,
+            controls=0 if level == "none" else 99,
+            evidence=level,
+            out=str(out / cell.name),
             model=model,
-            command=f"python benchmarks/panel.py --models {question.model} --runs {args.runs} --out {args.out}",
         )
-    except PivotalError as error:
-        print(f"{name}: {error}", flush=True)
-        return
-    verdict = done.summary.verdict
-    print(f"{name}: {'no verdict' if verdict is None else verdict.word}", flush=True)
+        seconds["search" if level == "none" else level] = round(time.process_time() - started, 1)
+    return row(cell, found.summary) | {"cpu_seconds": seconds, "device": str(model.device)}
 
 
-def row(summary: Summary, sites: str, machine: str | None) -> dict[str, Any]:
-    """What the tables show of one cell. A check that was not made is null."""
-    best, evidence, verdict = summary.best_run, summary.evidence, summary.verdict
-    assert evidence is not None and verdict is not None
-    inside, exchanged, paths = evidence.natural, evidence.interchange, evidence.paths
-    unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
-    unseen = evidence.unseen_words
+def row(cell: Cell, summary: Summary) -> Row:
+    """The figures of a cell. What was not measured is null."""
+    best, evidence, verdict = summary.best_run, summary.evidence or Evidence(level="none"), summary.verdict
+    natural, exchanged, text = evidence.natural, evidence.interchange, evidence.text
+    checks = () if verdict is None else verdict.checks
+    necessity, redundancy, unseen = evidence.necessity, evidence.redundancy, evidence.unseen_words
     return {
         "model": summary.model,
         "phenomenon": summary.phenomenon,
         "steps": summary.steps,
-        "sites": sites,
+        "sites": cell.sites,
         "values": summary.values,
+        "objective": cell.objective,
+        "search": cell.search,
+        "runs": cell.runs,
+        "max_units": cell.max_units,
+        "evidence": evidence.level,
         "right": summary.clean_accuracy,
-        "units": best.units,
         "unit_labels": best.unit_labels,
         "flipped": [best.flip_accuracy, *best.interval],
-        "by_direction": {label: [share.value, share.n] for label, share in best.by_direction.items()},
-        "runs": [run.flip_accuracy for run in summary.runs],
+        "by_direction": {label: _share(share) for label, share in best.by_direction.items()},
+        "away": _share(evidence.away),
         "kl": best.kl,
+        "fidelity": _fidelity(summary),
         "cue_kl": None if evidence.swap is None else evidence.swap.kl,
         "random_best": summary.controls.best,
         "random_p": summary.controls.p_value,
         "unseen_words": _share(None if unseen is None else unseen.flip_accuracy),
-        "natural": _share(None if inside is None else inside.flipped),
-        "counterfactual": _share(None if exchanged is None else exchanged.flipped),
+        "in_natural_range": _share(None if natural is None else natural.flipped),
+        "counterfactual_states": _share(None if exchanged is None else exchanged.flipped),
+        "fixed": _share(None if exchanged is None else exchanged.fixed),
         "whole_site": _share(None if exchanged is None else exchanged.whole_site),
-        "direct": None if paths is None else paths.direct,
-        "dose": None
-        if evidence.dose is None
-        else [evidence.dose.doses, evidence.dose.flip_accuracy, evidence.dose.kl],
-        "text": None if evidence.text is None else evidence.text.ratio,
-        "unrelated": len(unrelated),
-        "moved": {one.phenomenon: one.moved for one in sorted(unrelated, key=lambda one: -one.moved)[:SHOWN]},
-        "moved_too_far": sum(one.moved > MOST_MOVED for one in unrelated),
-        "related": {one.phenomenon: one.flipped.value for one in evidence.effects if one.flipped is not None},
+        "direct": None if evidence.paths is None else evidence.paths.direct,
+        "text": None
+        if text is None
+        else {d: [text.edited[d] / text.untouched, *text.factors.get(d, ())] for d in text.edited},
+        "necessity": None
+        if necessity is None
+        else {
+            "untouched": _share(necessity.untouched),
+            "held": _share(necessity.held),
+            "resampled": necessity.resampled,
+            "random_least": min(necessity.random),
+        },
+        "disjoint_sets": None if redundancy is None else redundancy.carrying,
+        "further_sets": None
+        if redundancy is None
+        else [[one.units, one.flipped.value, one.fidelity] for one in redundancy.sets],
+        "all_sets_held": None
+        if redundancy is None or redundancy.held is None
+        else _share(redundancy.held.held),
         "permuted": None if evidence.permuted is None else evidence.permuted.flip_accuracy,
-        "verdict": verdict.word,
-        "failed": [check.name for check in verdict.failed],
-        "not_checked": [check.name for check in verdict.checks if check.passed is None],
-        "seconds": summary.seconds.total,
-        "machine": machine,
+        **_side_effects(evidence),
+        "verdict": None if verdict is None else verdict.word,
+        "failed": {check.name: check.found for check in checks if check.passed is False},
+        "undecided": {check.name: check.found for check in checks if check.undecided},
+        "not_made": [check.name for check in checks if check.passed is None and not check.undecided],
+    }
+
+
+def _fidelity(summary: Summary) -> Row | None:
+    found = summary.best_run.fidelity
+    if found is None:
+        return None
+    return {
+        "asked": _share(found.asked),
+        "from_cue": _share(found.from_cue),
+        "ceiling": found.ceiling,
+        "floor": found.floor,
+        "kl_before": found.kl_before,
+        "kl_between": found.kl_between,
+        "kl_asked": found.kl_asked,
+    }
+
+
+def _side_effects(evidence: Evidence) -> Row:
+    """The unrelated phenomena that the model knows, and what random sets with the same KL and a real change of the cue
+    do to those that move most."""
+    unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
+    unrelated.sort(key=lambda one: -one.moved)
+    return {
+        "related": sum(one.related for one in evidence.effects),
+        "unrelated": len(unrelated),
+        "moved_too_far": sum(one.moved > MOST_MOVED for one in unrelated),
+        "moved_by_random": sum((one.by_chance or 0) > MOST_MOVED for one in unrelated),
+        "moved_by_cue": sum((one.by_cue or 0) > MOST_MOVED for one in unrelated),
+        "moved": {one.phenomenon: [one.moved, one.by_chance, one.by_cue] for one in unrelated[:SHOWN]},
     }
 
 
@@ -129,150 +233,39 @@ def _share(of: Share | None) -> list[float] | None:
     return None if of is None else [of.value, of.low, of.high]
 
 
-def stored(path: Path) -> list[dict[str, Any]]:
-    """Rows that were written before."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def measured(out: Path) -> list[dict[str, Any]]:
-    """The rows of all finished cells of a folder."""
-    rows = []
-    for path in sorted(out.glob("*/summary.json")):
-        run = RunFolder(path.parent)
-        summary = run.summary()
-        if summary.verdict is not None and summary.evidence is not None:
-            rows.append(row(summary, run.stated("sites", str), run.info.machine))
-    return sorted(
-        rows,
-        key=lambda row: [
-            *(_place(row[name], order) for name, order in (("model", MODELS), ("phenomenon", PHENOMENA))),
-            *((0, row[name]) for name in ("steps", "sites")),
-            _place(row["values"], VALUES),
-        ],
-    )
-
-
-def _place(name: str, order: Sequence[str]) -> tuple[int, str]:
-    """Known names in their order, then others by name."""
-    return (order.index(name) if name in order else len(order), name)
-
-
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """Four tables for each model: the effect, the checks of the flips, the side effects, the verdicts."""
-    made = []
-    for model, group in groupby(rows, key=lambda row: row["model"]):
-        listed = list(group)
-        made += [f"**{title}, {model}**\n\n{_table(table, listed)}" for title, table in TABLES.items()]
-    return "\n".join(made)
-
-
-def _table(table: Columns, rows: list[dict[str, Any]]) -> str:
-    several = len({row["sites"] for row in rows}) > 1
-    named: Columns = {
-        "phenomenon": lambda row: row["phenomenon"],
-        "steps": lambda row: row["steps"],
-        **({"sites": lambda row: row["sites"]} if several else {}),
-        "values": lambda row: row["values"],
-    }
-    lines = [
-        [*named, *table],
-        ["---"] * len(named) + ["---:" if name not in TEXT else "---" for name in table],
-    ]
-    lines += [[cell(row) for cell in (*named.values(), *table.values())] for row in rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def _with_interval(name: str) -> Callable[[dict[str, Any]], str]:
-    def cell(row: dict[str, Any]) -> str:
-        return "" if row[name] is None else f"{percent(row[name][0])} ({interval(*row[name][1:])})"
-
-    return cell
-
-
-def _percents(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: "" if row[name] is None else ", ".join(percent(one) for one in row[name])
-
-
-def _moved(row: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {100 * by:.1f}" for name, by in row["moved"].items())
-
-
-EFFECT: Columns = {
-    "right": lambda row: "" if row["right"] is None else percent(row["right"]),
-    "units": lambda row: str(row["units"]),
-    "flipped (95% interval)": _with_interval("flipped"),
-    "all runs": _percents("runs"),
-    "KL": lambda row: number(row["kl"]),
-    "KL of another cue": lambda row: number(row["cue_kl"]),
-}
-CHECKS: Columns = {
-    "best random set": lambda row: percent(row["random_best"]),
-    "p": lambda row: number(row["random_p"], 2),
-    "unseen words": _with_interval("unseen_words"),
-    "in natural range": _with_interval("natural"),
-    "counterfactual states": _with_interval("counterfactual"),
-    "whole site": _with_interval("whole_site"),
-    "direct path": lambda row: percent(row["direct"]),
-    "permuted labels": _percents("permuted"),
-}
-SIDE_EFFECTS: Columns = {
-    "text": lambda row: "" if row["text"] is None else f"x {row['text']:.2f}",
-    "unrelated phenomena moved by more than 5 points": lambda row: (
-        f"{row['moved_too_far']} of {row['unrelated']}" if row["unrelated"] else ""
-    ),
-    "moved most, points": _moved,
-}
-VERDICTS: Columns = {
-    "verdict": lambda row: row["verdict"],
-    "failed": lambda row: ", ".join(row["failed"]),
-    "not checked": lambda row: ", ".join(row["not_checked"]),
-}
-TABLES = {
-    "The effect": EFFECT,
-    "What the flips rest on": CHECKS,
-    "Side effects": SIDE_EFFECTS,
-    "The verdict": VERDICTS,
-}
-TEXT = ("moved most, points", *VERDICTS)
-"""The columns that hold words."""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", default=list(MODELS))
-    parser.add_argument("--phenomena", nargs="+", default=list(PHENOMENA))
-    parser.add_argument("--steps", nargs="+", default=["every", "single"], choices=("every", "single"))
-    parser.add_argument(
-        "--values",
-        nargs="+",
-        default=list(VALUES),
-        choices=VALUES,
-    )
-    parser.add_argument("--sites", nargs="+", default=["all"])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--max-units", type=float)
-    parser.add_argument("--evidence", default="full", choices=("none", "quick", "full"))
-    parser.add_argument("--out", default="runs/panel")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=[""], help="the cells whose names contain one of these")
+    for name in ("models", "phenomena", "sites"):
+        parser.add_argument(f"--{name}", nargs="+")
+    for name, kind in (("steps", Steps), ("values", Values), ("objectives", Objective)):
+        parser.add_argument(f"--{name}", nargs="+", choices=get_args(kind))
+    parser.add_argument("--max-units", type=int)
+    parser.add_argument("--search", default="exchange", choices=("exchange", "learned"))
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--evidence", default="full", choices=get_args(Level))
+    parser.add_argument("--out", type=Path, default=Path("runs/panel"))
+    parser.add_argument("--rows", type=Path, default=ROWS)
     parser.add_argument("--device")
-    parser.add_argument(
-        "--table", action="store_true", help="make the tables of what is there, and run nothing"
-    )
     args = parser.parse_args()
-    if not args.table:
-        for name, questions in cells(args):
-            model = load_model(name, device=args.device)
-            for question in questions:
-                fill(args, question, model)
-    out = Path(args.out)
-    rows = stored(out) if out.suffix == ".jsonl" else measured(out)
-    made = markdown(rows)
-    if out.is_dir():
-        write_text(out / "table.jsonl", "".join(f"{serial.encode(row, indent=-1)}\n" for row in rows))
-        write_text(out / "table.md", made)
-    print(made)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    named = (args.models, args.phenomena, args.sites, args.steps, args.values, args.objectives)
+    for cell in combined(args) if any(named) else panel():
+        there = args.rows.read_text(encoding="utf-8").splitlines() if args.rows.exists() else []
+        if cell.name in {json.loads(line)["cell"] for line in there}:
+            continue
+        if not any(word in cell.name for word in args.only):
+            continue
+        try:
+            made = {"cell": cell.name, **answer(cell, args.out, args.device)}
+        except PivotalError as error:
+            print(f"{cell.name}: {error}", flush=True)
+            continue
+        with args.rows.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(made) + "\n")
+        print(cell.name, made["verdict"], list(made["failed"]), made["cpu_seconds"], flush=True)
 
 
 if __name__ == "__main__":
