@@ -24,7 +24,8 @@ from pivotal.evidence.controls import permuted, search_permuted
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.redundancy import redundancy
-from pivotal.evidence.side_effects import Rivals, Subject, effect_on, text_cost
+from pivotal.evidence.rivals import Rivals
+from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant

@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.examination import Examination
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
+from pivotal.evidence.rivals import PREFIXES, Rivals
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
@@ -36,8 +36,6 @@ from pivotal.records.summary import Kept
 
 PAIRS = 200
 """The most pairs of another phenomenon that are asked."""
-_RIVALS, _RIVAL_PREFIXES = 3, 48
-"""The random sets with the KL of the intervention, and the prefixes on which they are applied."""
 _CHANGED = 20
 """The fewest pairs on which a real change of the cue is measured."""
 _ROWS = 256
@@ -101,46 +99,6 @@ class Subject:
                 own.append(pair)
                 other.append(replaced(pair, prefix=text, counterfactuals=("", "")))
         return replaced(pairs, pairs=tuple(own)), replaced(pairs, pairs=tuple(other))
-
-
-@dataclass(frozen=True)
-class Rivals:
-    """Random sets of units with about the KL of an intervention."""
-
-    mask: Float[Tensor, "sets directions units"]
-    values: Float[Tensor, "sets directions coordinates"]
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, examination: Examination, seed: int) -> Rivals:
-        """Random units of the intervention's sites, but none of its own, each at a random end of its natural range: as
-        many as give the KL nearest to that of the intervention."""
-        sample, intervention = examination.problem.sample(_RIVAL_PREFIXES), examination.intervention
-        part = Problem(sample.model, sample.examples, sites=intervention.sites, steps=sample.steps)
-        space, noise = part.space, torch.Generator().manual_seed(seed)
-        low, high = part.natural_range()
-        ends = torch.rand(_RIVALS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
-        values, own = (
-            torch.where(ends, low, high),
-            torch.tensor([space.flat(unit) for unit in intervention.units]),
-        )
-        others = torch.arange(len(space))[~torch.isin(torch.arange(len(space)), own)]
-        wanted = part.mean_kl(part.run_intervention(intervention).states)
-        best, nearest = torch.zeros(_RIVALS, len(part.labels), len(space)), torch.full((_RIVALS,), torch.inf)
-        orders = [others[torch.randperm(len(others), generator=noise)] for _ in range(_RIVALS)]
-        size = len(own)
-        while size <= len(others):
-            mask = torch.zeros_like(best)
-            for row, order in zip(mask, orders, strict=True):
-                row[:, order[:size]] = 1.0
-            kl = part.mean_kl(part.run(mask.to(low.device), values).states)
-            away = (kl / wanted).log().abs().cpu()
-            better = away < nearest
-            nearest, best = torch.where(better, away, nearest), torch.where(better[:, None, None], mask, best)
-            if bool((kl > wanted).all()):
-                break
-            size *= 2
-        return cls(best.to(low.device), values)
 
 
 def with_others(
@@ -226,7 +184,7 @@ def _right(problem: Problem, mask: Tensor, values: Tensor, expected: np.ndarray)
 
 def _most_by_chance(problem: Problem, rivals: Rivals, expected: np.ndarray) -> float:
     """The largest change in accuracy by random sets, on some of the prefixes."""
-    chosen = problem.examples.sampled(_RIVAL_PREFIXES, 0)
+    chosen = problem.examples.sampled(PREFIXES, 0)
     chosen = np.arange(len(problem)) if chosen is None else chosen
     part, wanted = problem.restrict(chosen), expected[chosen]
     before = float(((1 - part.direction) == wanted).mean())

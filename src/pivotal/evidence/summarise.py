@@ -27,7 +27,8 @@ from pivotal.evidence.evaluation import Evaluation, scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.redundancy import redundancy
-from pivotal.evidence.side_effects import Rivals, Subject, bundled_phenomena, kept_of, text_cost, with_others
+from pivotal.evidence.rivals import Rivals
+from pivotal.evidence.side_effects import Subject, bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.evidence.verdict import HALF
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples

@@ -383,7 +383,7 @@ def other_phenomena(summary: Summary, evidence: Evidence) -> Check:
     if not unrelated:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)
     moved = [one for one in unrelated if one.moved > MOST_MOVED]
-    outside = [one for one in moved if _surely_moved(one, len(unrelated)) > _expected_to_move(one)]
+    outside = [one for one in moved if _surely_moved(one, len(unrelated)) > one.expected]
     worst = max(outside or unrelated, key=lambda effect: effect.moved)
     found = Check(
         name=name,
@@ -408,11 +408,6 @@ def _surely_moved(effect: Effect, phenomena: int) -> float:
         share = exact_low(more, discordant, TAIL / (phenomena * len(effect.changed)))
         least.append(max(0.0, 2 * share - 1) * (wrong + right) / effect.pairs)
     return max(least)
-
-
-def _expected_to_move(effect: Effect) -> float:
-    """What random sets with the same KL, or a real change of the cue, move the phenomenon by."""
-    return max(effect.by_chance or 0.0, effect.by_cue or 0.0)
 
 
 def _of_means(check: Check, summary: Summary, swapped: Interchange | None) -> Check:

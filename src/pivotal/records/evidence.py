@@ -265,6 +265,11 @@ class Effect(Record, frozen=True, kw_only=True):
     have such words: what a real change does."""
 
     @property
+    def expected(self) -> float:
+        """What random sets with the same KL, or a real change of the cue, move it by."""
+        return max(self.by_chance or 0.0, self.by_cue or 0.0)
+
+    @property
     def moved(self) -> float:
         """The largest change in accuracy, as a share; rounded, so that 5 points are not more than 5 points."""
         return round(max(abs(share.value - self.untouched.value) for share in self.edited.values()), 9)
