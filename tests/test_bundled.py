@@ -50,6 +50,7 @@ def test_it_keeps_the_contract_of_a_model(model: LanguageModel) -> None:
 
 def test_next_words_are_the_likeliest_in_order(model: LanguageModel) -> None:
     found = model.next_words(PROMPT, k=7)
+    assert repr(found[:1]) == f"[({found[0].word!r}, {found[0].probability:.3g})]"
     p = [q for _, q in found]
     assert len(found) == 7 and p == sorted(p, reverse=True) and 0 < sum(p) <= 1
     logits = model.next_logits([model.encode(PROMPT).ids])[0]

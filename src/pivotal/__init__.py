@@ -31,6 +31,7 @@ _HOME = {
         "evidence.certify": "certify",
         "evidence.check": "check",
         "evidence.evaluation": "Evaluation evaluate",
+        "evidence.side_effects": "transfer",
         "evidence.trace": "trace",
         "jobs.find": "Finding",
         "jobs.front_door": "find",

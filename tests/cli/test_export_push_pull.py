@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from tests.exports.hub_server import Hub, serving
 from tests.models.tiny import save_tiny
 from tests.processes import Process
 
+from pivotal.errors import PivotalError
 from pivotal.models import load_model
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.records.intervention import Intervention
@@ -130,6 +134,18 @@ def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: P
     assert len(Intervention.load(out)) == 1
 
 
+def test_from_python_with_folders(model: Path, saved: Path) -> None:
+    units = Intervention.load(saved)
+    assert Intervention.from_pretrained(saved) == units
+    lm = load_model(model, device="cpu")
+    with pytest.raises(PivotalError, match="named ORG/NAME"):
+        units.push_to_hub("units", lm)
+    with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
+        units.push_to_hub("me/units", load_model("planted"))
+    with pytest.raises(PivotalError, match=r"is for a repository, but .* is a folder"):
+        Intervention.from_pretrained(saved, revision="main")
+
+
 def test_what_pull_refuses(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     pivotal("pull", saved, "--model", "planted", *out).refused("belongs to the model", "planted")
@@ -177,6 +193,28 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
         assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
         assert not any(name.startswith(("adapters/", "bases")) for name in hub.commits[hub.newest])
+        # The same in Python.
+        code = (
+            "import pivotal\n"
+            f"model = pivotal.load_model({str(model)!r}, device='cpu')\n"
+            f"units = pivotal.Intervention.load({str(saved)!r})\n"
+            "print(units.push_to_hub('me/units', model, base_model='org/tiny', license='mit'))\n"
+            "assert pivotal.Intervention.from_pretrained('me/units') == units\n"
+            f"assert len(pivotal.Intervention.from_pretrained('me/units', revision={first!r})) == len(units)\n"
+        )
+        settings |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().endswith(f"/me/units/commit/{hub.newest}")
+        card = yaml.safe_load(hub.commits[hub.newest]["README.md"].decode().split("---")[1])
+        assert (card["base_model"], card["license"]) == ("org/tiny", "mit")
+        second = hub.newest
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
     assert told["commit"] == second

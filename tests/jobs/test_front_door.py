@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,19 @@ def test_a_loaded_hugging_face_model(tmp_path: Path) -> None:
     )
     assert finding.folder.info.model.startswith("mine")
     assert len(finding.folder.intervention().units) <= 3
+
+
+def test_other_questions_are_asked_with_the_units_set() -> None:
+    planted = plant()
+    model, pairs = planted.model, PlantedAgreement().pairs()
+    found = Attribution(max_units=3, refit=20).solve(pivotal.Problem(model, pairs.sample(200))).best
+    own = pivotal.transfer(found, model, "planted").rows[0].effect
+    assert own is not None and own.flipped is not None and own.flipped.value == 1
+    # The same pairs under other names: mapped they flip, otherwise only accuracy is told.
+    other = replace(pairs, labels=("one", "many"), pairs=tuple(replace(p, label="") for p in pairs[:60]))
+    mapped = pivotal.transfer(found, model, other, labels={"one": "singular", "many": "plural"}).rows[0]
+    assert mapped.effect is not None and mapped.effect.flipped is not None
+    unmapped = pivotal.transfer(found, model, other).rows[0].effect
+    assert unmapped is not None and unmapped.flipped is None
+    with pytest.raises(PivotalError, match="belongs to the model"):
+        pivotal.transfer(found, pivotal.load_model("wiki-lstm"), "planted")

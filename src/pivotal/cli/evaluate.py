@@ -119,7 +119,7 @@ def _score_other(saved: Saved, phenomenon: str, labels: str, reading: Mapping[st
 
     The question is read in the case and with the unknown words of the run, unless the user says otherwise.
     """
-    from pivotal.evidence.side_effects import score_transfer
+    from pivotal.evidence.side_effects import transfer
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import parse_labels, relabelled
 
@@ -140,7 +140,10 @@ def _score_other(saved: Saved, phenomenon: str, labels: str, reading: Mapping[st
             _score(saved, question, as_read(question, saved.lm, mapped), "all", json, trained)
             return
     saved.note_means("A question with other labels")
-    found = score_transfer(saved.intervention, saved.lm, question, parts, mapping, trained)
+    # The model was checked when it was loaded.
+    found = transfer(
+        saved.intervention, saved.lm, question, labels=mapping, any_model=True, parts=parts, trained=trained
+    )
     if all(row.effect is None for row in found.rows):
         raise PivotalError(f"{found.model} cannot score {question.phenomenon}: {found.rows[0].reason}")
     if json:

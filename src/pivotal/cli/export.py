@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +42,7 @@ def export(
     from pivotal.cli.run_argument import Saved
     from pivotal.exports import TARGETS, Portable, check_free
     from pivotal.exports import export as write
+    from pivotal.exports.hub import hub_name
     from pivotal.records import serial
 
     saved, to, direction = Saved.read(path, run), options.to, options.direction
@@ -77,13 +77,6 @@ def problems(saved: Saved) -> tuple[Problem, Problem]:
 
 _PAIRS = 1000
 """About how many training pairs the activations are averaged over."""
-
-
-def hub_name(spec: str) -> str | None:
-    """The name of a model on the Hugging Face hub, if the spec is one; else None."""
-    if spec.startswith("hf:"):
-        return spec.removeprefix("hf:")
-    return spec if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", spec) and not Path(spec).exists() else None
 
 
 # -- the Hugging Face hub -------------------------------------------------------------------------------------------
@@ -123,7 +116,7 @@ def push(
     folder = Path(options.out or f"shared/{repository.replace('/', '-')}")
     if dry_run:
         check_folder(folder, lambda there: ())
-    based = options.base_model or hub_name(saved.question.model)
+    based = options.base_model or hub.hub_name(saved.question.model)
     shared = hub.Shared(
         saved.intervention,
         saved.lm,

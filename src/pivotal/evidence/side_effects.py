@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -208,17 +209,27 @@ def _by_cue(model: LanguageModel, own: PairSet, other: PairSet, intervention: In
 
 
 @torch.no_grad()
-def score_transfer(
+def transfer(
     intervention: Intervention,
     model: LanguageModel,
-    question: Question,
-    parts: list[Part],
-    labels: Mapping[str, str],
+    question: Question | PairSet | str | Path,
+    *,
+    labels: Mapping[str, str] | None = None,
+    any_model: bool = False,
+    parts: Sequence[Part] | None = None,
     trained: frozenset[str] | None = None,
 ) -> Transfer:
-    """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
-    known."""
+    """Ask other questions with the intervention applied: a name, a file, a folder such as `blimp:FOLDER`, or pairs.
 
+    Where the labels are those of the intervention, the result has the share of preferences that flip, otherwise the
+    accuracy before and after. `labels` maps labels of the question to those of the intervention. `parts` are the
+    questions of a folder, if they were read already, and `trained` the prefixes of the run's training pairs.
+    """
+    intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+    if isinstance(question, PairSet):
+        parts, question = [Part(question.name, question)], Question()
+    asked = question if isinstance(question, Question) else Question(phenomenon=str(question))
+    parts, labels = asked.load_parts() if parts is None else parts, labels or {}
     subject = Subject.named(intervention.phenomenon)
 
     def row(part: Part) -> TransferRow:
@@ -227,11 +238,11 @@ def score_transfer(
         known = {label: to for label, to in labels.items() if label in part.pairs.labels}
         pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
         try:
-            asked = Examples.of(model, as_read(question, model, pairs), intervention.steps)
-            effect = effect_on(intervention, model, asked, subject)
+            examples = Examples.of(model, as_read(asked, model, pairs), intervention.steps)
+            effect = effect_on(intervention, model, examples, subject)
         except PivotalError as error:
             return TransferRow(question=part.name, reason=str(error))
-        seen = None if trained is None else count_trained(asked.pairs, trained)
+        seen = None if trained is None else count_trained(examples.pairs, trained)
         return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
 
     return Transfer(

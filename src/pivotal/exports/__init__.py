@@ -17,15 +17,15 @@ _LISTED = 40
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]
 
-__all__ = ["ExportNotes", "Portable", "SiteEdit", "Target"]
+__all__ = ["ExportNotes", "Portable", "SiteEdit", "Target", "export"]
 
 
-def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False) -> ExportRecord:
+def export(portable: Portable, to: str, folder: str | Path, *, overwrite: bool = False) -> ExportRecord:
     """Write an intervention to a folder in the format of the target `to`, with a README that says how to use it.
 
     Everything is written beside the folder first, so that a failed export leaves the folder as it was.
     """
-    target = TARGETS.get(to)()
+    target, folder = TARGETS.get(to)(), Path(folder)
     check_free(folder, overwrite=overwrite)
     target.check_steps(portable.intervention.steps)
     with disk(folder), replaced(folder) as made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,31 @@ def _metadata(shared: Shared) -> str:
         **based,
     )
     return str(data.to_yaml())
+
+
+def share(
+    intervention: Intervention,
+    model: LanguageModel,
+    repository: str,
+    *,
+    base_model: str | None = None,
+    license: str | None = None,
+    private: bool = False,
+) -> str:
+    """Push an intervention with its card and adapters, and return the address of the commit."""
+    check_name(repository)
+    based = base_model or hub_name(model.name)
+    shared = Shared(intervention, model, repository, based, license or (licence_of(based) if based else None))
+    with tempfile.TemporaryDirectory() as temporary:
+        write_shared(shared, made := Path(temporary) / "repository")
+        return push(made, repository, private=private)
+
+
+def hub_name(spec: str) -> str | None:
+    """The name of a model on the Hugging Face hub, if the spec is one; else None."""
+    if spec.startswith("hf:"):
+        return spec.removeprefix("hf:")
+    return spec if _REPOSITORY.fullmatch(spec) and not Path(spec).exists() else None
 
 
 def push(folder: Path, repository: str, *, private: bool = False) -> str:

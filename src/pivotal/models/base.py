@@ -18,7 +18,7 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.bases.basis import Basis, check_basis, stored_bases
 from pivotal.models.bases.edit import in_own_sites, own_site
 from pivotal.models.edits import Edit
-from pivotal.models.intervened import Applied, IntervenedModel, Reading, Rereading
+from pivotal.models.intervened import Applied, IntervenedModel, NextWord, Reading, Rereading
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis
@@ -247,7 +247,7 @@ class LanguageModel(ABC):
         """The logits of the next token after each prompt, a list of token ids."""
         return IntervenedModel(self).next_logits(prompts)
 
-    def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
+    def next_words(self, prompt: str, k: int = 5) -> list[NextWord]:
         """The k most likely next words with their probabilities."""
         return IntervenedModel(self).next_words(prompt, k)
 

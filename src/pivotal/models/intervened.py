@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -86,6 +86,16 @@ def last_states(
     return states[torch.as_tensor(tree.live_row[tree.leaf], device=states.device), 0]
 
 
+class NextWord(NamedTuple):
+    """A word that may come next. It is shown with three digits of its probability."""
+
+    word: str
+    probability: float
+
+    def __repr__(self) -> str:
+        return f"({self.word!r}, {self.probability:.3g})"
+
+
 @dataclass(frozen=True, slots=True)
 class IntervenedModel:
     """A model with an intervention applied to it, or none. `model.intervened(...)` returns one.
@@ -137,14 +147,15 @@ class IntervenedModel:
         )
         return Applied(edit, self.intervention.steps, self.direction, cue)
 
-    def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
+    def next_words(self, prompt: str, k: int = 5) -> list[NextWord]:
         """The k most likely next words with their probabilities."""
         if k < 1:
             raise PivotalError(f"At least one next word is told, so k is at least 1, but it is {k}.")
         encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
-        return [(self.model.word(int(i)), float(q)) for q, i in zip(best.values, best.indices, strict=True)]
+        found = zip(best.values, best.indices, strict=True)
+        return [NextWord(self.model.word(int(i)), float(q)) for q, i in found]
 
     def generate(
         self, prompt: str, *, words: int = 20, samples: int = 1, temperature: float = 1.0, seed: int = 0

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -19,6 +19,9 @@ from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_bases
 from pivotal.records.serial import Record
 from pivotal.units import Steps, Unit, Values
+
+if TYPE_CHECKING:
+    from pivotal.models.base import LanguageModel
 
 CARD, VALUES, BASES = "card.json", "values.safetensors", "bases.safetensors"
 
@@ -273,6 +276,34 @@ class Intervention:
             raise PivotalError(f"{path} must set at least one unit, but its mask is empty. Copy it again.")
         bases = read_bases(folder / BASES, card.bases) if card.bases else {}
         return Intervention.of(card, values, active, bases)
+
+    # -- on the Hugging Face hub --------------------------------------------------------------------------------
+
+    def push_to_hub(
+        self,
+        repository: str,
+        model: LanguageModel,
+        *,
+        base_model: str | None = None,
+        license: str | None = None,
+        private: bool = False,
+    ) -> str:
+        """Share it as ORG/NAME on the Hugging Face hub, and return the address of the commit. `model` is the model that
+        it was found in, for the adapters. `base_model` is the name of the model on the hub, by default that of `model`
+        if it came from there, and `license` by default the licence that the hub states for it."""
+        from pivotal.exports.hub import share
+
+        self.check_model(model.name, model.fingerprint())
+        about = {"base_model": base_model, "license": license}
+        return share(self, model, repository, **about, private=private)
+
+    @staticmethod
+    def from_pretrained(repository: str | Path, revision: str | None = None) -> Intervention:
+        """The intervention that was shared as ORG/NAME on the Hugging Face hub, of one commit, or is in a folder. Its
+        files are data and are checked; nothing else is downloaded."""
+        from pivotal.exports.hub import pull
+
+        return pull(str(repository), revision).intervention
 
 
 EXPORT = "export.json"
