@@ -6,6 +6,7 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -174,6 +175,12 @@ def test_errors_about_the_file_itself(tmp_path):
         SETS.save(tmp_path / "some.txt" / "x.csv")
     with pytest.raises(PivotalError, match="none to save"):
         PairSet("x", LABELS, ()).save(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("rows", [[ROW, "The cat"], [ROW, 3], ROW])
+def test_rows_in_memory_are_dictionaries(rows: Any) -> None:
+    with pytest.raises(PivotalError, match=r"^pair \d: A pair is a dictionary with keys such as prefix"):
+        read_pairs(rows)
 
 
 def test_bad_rows_are_listed_by_line() -> None:

@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import suffix_of
 from pivotal.questions.minimal_pair import MinimalPair, clean_text
 from pivotal.questions.pairs_file import pair_of_row, pair_row, write_pairs
-from pivotal.questions.rows import BadRows, Row, name_of, rows_of
+from pivotal.questions.rows import BadRows, name_of, rows_of
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
 
@@ -195,11 +195,13 @@ def read_pairs(source: str | Path | Iterable[Mapping[str, Any]], *, skip_bad: bo
         path = Path(source)
         table = suffix_of(path) not in (".json", ".jsonl")
         return _set_of(name_of(path), rows_of(path, bad), bad, table=table, title=f"{path}: a pairs file")
-    rows = ((f"pair {number}", dict(row)) for number, row in enumerate(source, start=1))
+    rows = ((f"pair {number}", row) for number, row in enumerate(source, start=1))
     return _set_of("pairs", rows, bad, table=False, title="A list of pairs")
 
 
-def _set_of(name: str, rows: Iterable[tuple[str, Row]], bad: BadRows, *, table: bool, title: str) -> PairSet:
+def _set_of(
+    name: str, rows: Iterable[tuple[str, Mapping[str, Any]]], bad: BadRows, *, table: bool, title: str
+) -> PairSet:
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
     unlabelled: list[str] = []

@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,10 +38,12 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What the question is about, such as number: a list, or one string with `|` between them."""
 
 
-def pair_row(row: Row, *, table: bool) -> PairRow:
+def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
     """A row of a file, whose keys and types are checked."""
+    if not isinstance(row, Mapping):
+        raise PivotalError(f"A pair is a dictionary with keys such as prefix and words, not {row!r:.60}.")
     try:
-        return msgspec.convert(_nested(row) if table else row, PairRow)
+        return msgspec.convert(_nested(row) if table else dict(row), PairRow)
     except msgspec.ValidationError as error:
         reason, _, key = str(error).replace("`", "").partition(" - at $.")
         _, of, field = reason.partition(" field ")
@@ -54,7 +57,7 @@ def pair_row(row: Row, *, table: bool) -> PairRow:
         ) from None
 
 
-def _nested(cells: Row) -> Row:
+def _nested(cells: Mapping[str, Any]) -> Row:
     """The cells of a table with those of word.LABEL, lexeme.SLOT and counterfactual.LABEL in dictionaries."""
     row: Row = {}
     for name, cell in cells.items():
