@@ -218,20 +218,3 @@ class Behind(LearnedMask):
 def test_a_broken_search_is_caught(breach: LearnedMask, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_search(breach)
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-@pytest.mark.parametrize("site", ["hidden.0", "hidden.1", "hidden.2"])
-def test_each_layer_alone_can_be_edited_in_several_runs(cell: str, site: str) -> None:
-    """The layers below the first edited one still have a single run: both have to meet in one step."""
-    model = random_model(cell, layers=3)
-    pairs = PairSet(
-        name="two",
-        labels=("a", "b"),
-        pairs=tuple(MinimalPair(prefix=p, cue=0, words=("quite", "often")) for p in PREFIXES),
-    )
-    problem = Problem(model, pairs, sites=site)
-    mask, values = torch.rand(3, len(problem.space)), torch.rand(3, 2, len(problem.space))
-    together = problem.run(mask, values).log_ratio
-    alone = [problem.run(mask[r : r + 1], values[r : r + 1]).log_ratio for r in range(3)]
-    torch.testing.assert_close(together, torch.cat(alone))

@@ -6,19 +6,17 @@ A failure names its case as SEED:NUMBER; `python -m tests.attack --seed SEED --f
 from __future__ import annotations
 
 import gc
-import json
-import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.attack import disk, foreign, kills, mutations, options, pickles
+from tests.attack import disk, foreign, kills, options, pickles
 from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
 from tests.attack.surroundings import hastened, settled
-from tests.attack.targets import TARGETS, Target
+from tests.attack.targets import TARGETS
 
 SLOW = ["train-lm", "import-lm", "eval-lm", "study", "compare", "certify", "export"]
 """The verbs whose materials take long."""
@@ -117,23 +115,6 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
     assert run(("show", str(materials.run)), seconds=0.2).failure.startswith("hang of more than 0 s in")
     monkeypatch.undo()
     assert run(("show", "nowhere"), codes=(0,)).failure == "exit code 2 of show"
-
-
-def test_spoilt_content_never_holds_itself() -> None:
-    for seed in range(2000):
-        content = [{"a": [[{"b": [1, {"c": 2}]}], [3, [4]]]}]
-        json.dumps(mutations.tree(content, random.Random(seed)))
-
-
-def test_a_case_that_cannot_be_made_is_a_failure_with_a_name(
-    materials: Materials, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise ValueError("no such mutation")
-
-    monkeypatch.setitem(TARGETS, "broken", Target("broken", broken, 1.0))
-    failures = fuzz(3, [7, 8], materials, ["broken"]).failures
-    assert failures == {"no case was made: no such mutation": ["3:7  ?: ", "3:8  ?: "]}
 
 
 @pytest.mark.slow

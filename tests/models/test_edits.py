@@ -102,15 +102,6 @@ def test_its_gradients_are_the_formulas(level: tuple[int, list[Span]], runs: int
     assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
 
 
-def test_an_edit_that_reaches_no_site_is_an_error() -> None:
-    edit = MaskedEdit(SPACE, *drawn(1))
-    edit("a", [Span(0, 1, 0)], torch.zeros(1, 1, 3))
-    with pytest.raises(PivotalError, match="never reached b"):
-        edit.check_reached()
-    edit("b", [Span(0, 1, 1)], torch.zeros(1, 1, 2))
-    edit.check_reached()
-
-
 def test_dense_puts_an_intervention_in_its_place() -> None:
     units = (Unit("b", 1), Unit("a", 0))  # not in the order of the space
     values, active = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[True, True], [False, True]])

@@ -74,7 +74,8 @@ def attach(tap: Tap, run: Callable[[Tensor], Tensor]) -> Any:
         return tap.module.register_forward_pre_hook(lambda _, args: (run(args[0]), *args[1:]))
 
     def output(_: nn.Module, args: Any, out: Any) -> Any:
-        return with_first(out, run(first_of(out)))
+        h = run(first_of(out))
+        return type(out)((h, *out[1:])) if isinstance(out, tuple | list) else h
 
     return tap.module.register_forward_hook(output)
 
@@ -124,11 +125,6 @@ def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: 
 def first_of(output: Any) -> Tensor:
     """The hidden state in a module's output: the output itself, or the first of several."""
     return output[0] if isinstance(output, tuple | list) else output
-
-
-def with_first(output: Any, h: Tensor) -> Any:
-    """A module's output with another hidden state."""
-    return type(output)((h, *output[1:])) if isinstance(output, tuple | list) else h
 
 
 @contextmanager

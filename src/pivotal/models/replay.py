@@ -40,11 +40,6 @@ def tensors_of(data: Any) -> list[Tensor]:
     return [tensor for part in _parts(data) for tensor in tensors_of(part)]
 
 
-def with_tensors(data: T, tensors: Sequence[Tensor]) -> T:
-    """The same nested data with other tensors. Its containers are new."""
-    return _rebuilt(data, iter(tensors))
-
-
 def shape_of(data: Any) -> Any:
     """What two data must have in common for one recording: the containers, and the shapes and numbers in them."""
     if isinstance(data, Tensor):
@@ -66,6 +61,7 @@ def _parts(data: Any) -> list[Any]:
 
 
 def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same nested data with other tensors. Its containers are new."""
     if isinstance(data, Tensor):
         return next(tensors)
     parts = [_rebuilt(part, tensors) for part in _parts(data)]
@@ -116,7 +112,8 @@ class Buffers(Generic[T]):
     def data(self) -> T:
         """The data, in new containers."""
         places = {dtype: iter(views) for dtype, views in self._places.items()}
-        return with_tensors(self._like, [next(places[tensor.dtype]) for tensor in tensors_of(self._like)])
+        rebuilt: T = _rebuilt(self._like, (next(places[tensor.dtype]) for tensor in tensors_of(self._like)))
+        return rebuilt
 
 
 def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:

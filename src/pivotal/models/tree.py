@@ -146,10 +146,6 @@ class PrefixTree:
             np.add.at(total, self.parent[rows], total[rows])
         return total
 
-    def live_steps(self) -> np.ndarray:
-        """For each node, the number of live nodes on the path to it, including itself."""
-        return self.gathered(self.live.astype(np.int64))
-
     def gathered(self, per_node: np.ndarray) -> np.ndarray:
         """For each node, the sum over the nodes on the path to it, including itself."""
         total = per_node.copy()

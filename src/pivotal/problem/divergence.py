@@ -193,7 +193,8 @@ class Positions:
     def after_edit(self) -> Float[Tensor, " live"]:
         """Like `weight`, for the positions from the first edit. These weights sum to 1."""
         tree = self._tree
-        each = tree.spread(self._own / tree.live_steps()[tree.leaf] / self._own.sum())
+        live_steps = tree.gathered(tree.live.astype(np.int64))[tree.leaf]
+        each = tree.spread(self._own / live_steps / self._own.sum())
         return self._live(each).to(self._device)
 
     @cached_property
