@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.models.layout import Layout, packed, parts, rows
-from pivotal.models.replay import Shape
+from pivotal.models.padded_trees import Shape
 from pivotal.models.tree import PrefixTree
 from pivotal.units import Steps
 

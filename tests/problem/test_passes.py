@@ -14,8 +14,9 @@ from tests.problem.test_problem import small_model
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
+from pivotal.models.padded_trees import Shape
 from pivotal.models.planted import plant
-from pivotal.models.replay import Replay, Shape, Unrecordable, shape_of
+from pivotal.models.replay import Replay, Unrecordable, shape_of
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pivotal.models.replay import Buffers, Padded, Shape
+from pivotal.models.padded_trees import Padded, Shape
+from pivotal.models.replay import Buffers
 from pivotal.problem.batch import Batch, FixedTensors
 from pivotal.problem.word_index import WordIndex
 
