@@ -78,22 +78,18 @@ class Cell:
 
 
 def panel() -> Iterator[Cell]:
-    """The cells of the panel."""
-    both: tuple[Steps, ...] = get_args(Steps)
-    for phenomenon, steps, objective in product(
-        ("number-agreement", "gender-bias"), both, get_args(Objective)
-    ):
-        yield Cell("wiki-lstm", phenomenon, steps, objective=objective)
+    """The cells of the panel. Full evidence where quick evidence leaves something to decide, on a CPU."""
+    lstm, number, both = "wiki-lstm", "number-agreement", ("every", "single")
+    for steps, objective in product(both, get_args(Objective)):
+        yield Cell(lstm, number, steps, objective=objective)
     for steps in both:
-        yield Cell("wiki-lstm", "number-agreement", steps, "interchange")
+        yield Cell(lstm, number, steps, "interchange", evidence="full" if steps == "every" else "quick")
     for steps, objective in product(both, get_args(Objective)):
-        yield Cell(
-            "wiki-lstm", "number-agreement", steps, objective=objective, max_units=10, evidence="quick"
-        )
+        yield Cell(lstm, "gender-bias", steps, objective=objective, evidence="quick")
+    for steps in both:
+        yield Cell(lstm, number, steps, objective="counterfactual", max_units=10, evidence="quick")
     for steps, objective in product(both, get_args(Objective)):
-        yield Cell(
-            "smollm2-135m", "number-agreement", steps, objective=objective, sites="mlp", evidence="quick"
-        )
+        yield Cell("smollm2-135m", number, steps, objective=objective, sites="mlp", evidence="quick")
 
 
 def combined(args: argparse.Namespace) -> Iterator[Cell]:
