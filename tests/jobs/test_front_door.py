@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.models.tiny import random_model, tokenizer
 from torch import nn
 
 import pivotal
@@ -66,6 +67,26 @@ def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:
 def test_words_may_map_to_their_ids(module: Recurrent) -> None:
     ids = {word: i for i, word in reversed(list(enumerate(module.words)))}
     assert pivotal.load_model(module, ids, name="mine").vocabulary.words == tuple(module.words)
+
+
+def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module: Recurrent) -> None:
+    double = Recurrent().double()
+    ids = [[2, 10, 3]]
+    for given, dtype in ((None, torch.float64), ("float32", torch.float32)):
+        model = pivotal.load_model(double, module.words, dtype=given, device="cpu")
+        assert model.dtype == model.next_logits(ids).dtype == dtype
+    with pytest.raises(PivotalError, match="Half precision needs a GPU"):
+        pivotal.load_model(double, module.words, dtype="float16")
+    half = pivotal.load_model(Recurrent().bfloat16(), module.words)
+    assert half.dtype == torch.float32, "a CPU computes in full precision"
+
+
+def test_a_transformer_in_memory_is_not_moved() -> None:
+    given = random_model("llama"), tokenizer()
+    model = pivotal.load_model(*given, device="cpu", dtype="float32", batch_nodes=512)
+    assert (model.batch_nodes, model.dtype) == (512, torch.float32)
+    with pytest.raises(PivotalError, match="stays on cpu in float32, but cpu and float64 were asked for"):
+        pivotal.load_model(*given, device="cpu", dtype="float64")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import nn
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
-from pivotal.models.in_memory import wrapped
+from pivotal.models.in_memory import device_of, wrapped
 from pivotal.models.intervened import IntervenedModel
 from pivotal.models.module import ModuleLM
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -45,33 +45,39 @@ def load_model(
     `name` is what results call a model in memory. `dtype` is the number type that a model computes in, and `priming`
     is the text that it reads before every sentence; both default to the model's own. `batch_nodes` is the most nodes,
     times runs, that are computed at once; it bounds the memory of models that support it. `download=False` loads only
-    what is on this machine.
+    what is on this machine. A model in memory stays where it is and keeps its number type; a recurrent one is copied,
+    to `device` and in `dtype` if they are given.
     """
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     if isinstance(spec, LanguageModel):
         return spec
-    if isinstance(spec, nn.Module):
-        return wrapped(spec, tokenizer, name=name, priming=priming)
-    if not isinstance(spec, str | os.PathLike) or not str(spec).strip():
+    if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
             f"A model is a name (`pivotal list models`), a path or a torch module, but {what}."
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")
-    chosen = device_named(device)
-    number = _dtype(dtype, chosen)
-    with downloads(download):
-        for _, source in SOURCES.items():
-            model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
-            if model is not None:
-                if batch_nodes is not None and model.batch_nodes is not None:
-                    model.batch_nodes = batch_nodes
-                return model
+    here = device_of(spec) if isinstance(spec, nn.Module) and device is None else device_named(device)
+    number = _dtype(dtype, here)
+    if isinstance(spec, nn.Module):
+        model = wrapped(spec, tokenizer, name=name, priming=priming, device=here, dtype=number)
+    else:
+        with downloads(download):
+            model = _opened(str(spec), device=here, dtype=number, priming=priming)
+    if batch_nodes is not None and model.batch_nodes is not None:
+        model.batch_nodes = batch_nodes
+    return model
+
+
+def _opened(spec: str, **how: Any) -> LanguageModel:
+    for _, source in SOURCES.items():
+        if (model := source().open(spec, **how)) is not None:
+            return model
     raise PivotalError(
-        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {str(spec)!r} "
-        "is not one of these." + did_you_mean(str(spec), [name for name, _ in list_models()])
+        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {spec!r} "
+        "is not one of these." + did_you_mean(spec, [name for name, _ in list_models()])
     )
 
 

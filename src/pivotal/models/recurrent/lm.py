@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -77,10 +78,18 @@ class RecurrentLM(LanguageModel):
         *,
         priming: str = "<eos>",
         unk: str = "<unk>",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> RecurrentLM:
-        """Make a model from three torch modules and the words in the order of their ids."""
+        """Make a model from three torch modules and the words in the order of their ids. By default it computes where
+        the modules are and in their number type, but on a CPU in float32 at least."""
         cell, weights = weights_of(encoder, rnn, decoder)
-        return RecurrentLM(name, cell=cell, words=words, weights=weights, priming=priming, unk=unk)
+        own = weights["decoder.weight"]
+        device = own.device if device is None else torch.device(device)
+        if dtype is None:
+            dtype = torch.promote_types(own.dtype, torch.float32) if device.type == "cpu" else own.dtype
+        how: Any = {"device": device, "dtype": dtype, "priming": priming, "unk": unk}
+        return RecurrentLM(name, cell=cell, words=words, weights=weights, **how)
 
     def save(self, folder: str | Path, summary: str = "", *, replace: bool = False) -> Path:
         """Write the model to a folder, which `load_model` and every command open by its path.

@@ -120,5 +120,5 @@ def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
     digest = hashlib.sha256("\n".join(words).encode())
     for key in sorted(weights):
         digest.update(key.encode())
-        digest.update(weights[key].detach().cpu().contiguous().numpy().tobytes())
+        digest.update(weights[key].detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
