@@ -14,6 +14,7 @@ from tests.browser.looking import DESK, PHONE, Opened
 pytest.importorskip("uvicorn")
 
 from pivotal.jobs.find import find
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
 from pivotal.report.page import write_report
 from pivotal.searches.learned import LearnedMask
@@ -170,6 +171,34 @@ def test_the_report_of_the_run_opens(live: Live) -> None:
     report.wait_for_load_state()
     expect(report.locator("h1")).to_have_text("planted in planted")
     assert said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_runs_side_by_side(live: Live, folder: Path, size: tuple[int, int], scheme: str) -> None:
+    seen = live(size, scheme)
+    at = seen.page
+    at.get_by_text("2 runs side by side").press("Enter")
+    rows = at.locator("#compare tbody tr")
+    assert rows.count() == 2 and at.locator("#compare [aria-current]").count() == 1
+    names = rows.locator("th")
+    scores = {run: RunFolder(folder / "runs" / run).summary().kl for run in ("every", "single")}
+    best = sorted(scores, key=lambda run: scores[run])
+    at.get_by_role("button", name="KL", exact=True).press("Enter")  # numbers from the top down
+    expect(at.locator("#compare [aria-sort]")).to_have_attribute("aria-sort", "descending")
+    expect(names).to_have_text(best[::-1])
+    at.get_by_role("button", name="KL", exact=True).press("Enter")
+    expect(names).to_have_text(best)
+    assert at.evaluate("document.activeElement.textContent") == "KL", "the focus stays"
+    assert not seen.is_wider_than_the_screen() and seen.violations() == []
+    for run, steps in (("single", "at the cue"), ("every", "at every step")):
+        changed(at, lambda run=run: at.locator("#compare").get_by_role("link", name=run).click())
+        expect(at.locator("#lead")).to_contain_text(steps)
+        expect(at.locator("#compare [aria-current]")).to_have_text(run)
+    with at.context.expect_page() as opening:
+        rows.first.get_by_role("link", name="report").click()
+    expect(opening.value.locator("h1")).to_have_text("planted in planted")
+    assert seen.complaints == []
 
 
 def test_a_search_is_started_watched_and_opened(live: Live) -> None:

@@ -119,7 +119,7 @@ def test_without_a_browser_the_file_is_named(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, pivotal: Run
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
-    done = pivotal("show", run_folder, "--open")
+    done = pivotal("open", run_folder)
     assert done.code == 2 and f"Open this file in one: {run_folder / 'report.html'}" in done.err
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import find
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
 from pivotal.searches.learned import LearnedMask
 from pivotal.serve.answers import predict
@@ -29,6 +30,26 @@ def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_
     with pytest.raises(PivotalError, match=r"run\.json"):
         runs.opened(listed["damaged"]["run"])
     assert runs.opened(listed["good"]["run"], 1)["which"] == 1
+
+
+def test_a_folder_of_runs_is_compared(planted_run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(planted_run, tmp_path / "runs" / name)
+    (tmp_path / "runs" / "b" / "report.html").unlink(missing_ok=True)
+    runs = LiveRuns([str(tmp_path / "runs"), str(planted_run)], "")
+    assert runs.compared and not LiveRuns([str(planted_run)], "").compared
+    listed = {entry["name"]: entry for entry in runs.listed()}
+    assert set(listed) == {"a", "b", planted_run.name} and not listed["b"]["report"]
+    summary = RunFolder(planted_run).summary()
+    assert listed["a"]["units"] == summary.units and listed["a"]["kl"] == summary.kl
+    assert summary.verdict is not None and listed["a"]["verdict"] == summary.verdict.word
+    shutil.copytree(planted_run, tmp_path / "runs" / "c")  # one that is begun later
+    assert len(runs.listed()) == 4
+    shutil.copytree(planted_run, tmp_path / "study" / "runs" / "cell" / "seeds-0-1")
+    (tmp_path / "study" / "study.json").write_text("{}")
+    assert [entry["name"] for entry in LiveRuns([str(tmp_path / "study")], "").listed()] == ["cell/seeds-0-1"]
+    with pytest.raises(PivotalError, match="is not a run folder"):
+        LiveRuns([str(tmp_path)], "")
 
 
 def test_links_and_pipes_in_a_folder_are_not_read(planted_run: Path, tmp_path: Path) -> None:

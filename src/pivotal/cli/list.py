@@ -110,7 +110,7 @@ def _shown(value: Any) -> str:
 def run_entries(folder: str) -> list[Entry]:
     """The runs and studies in a folder, or the runs of a study if the folder is a study."""
     from pivotal.jobs.run_folder import RUN
-    from pivotal.jobs.runs import listed_run
+    from pivotal.jobs.runs import listed_run, run_paths
     from pivotal.records.study import STUDY
 
     given = Path(folder)
@@ -120,8 +120,7 @@ def run_entries(folder: str) -> list[Entry]:
         )
     if (given / RUN).is_file():
         return [listed_run(given)]
-    pattern = f"runs/*/*/{RUN}" if (given / STUDY).is_file() else f"*/{RUN}"
-    found = [listed_run(path.parent) for path in given.glob(pattern)]
+    found = list(map(listed_run, run_paths(given)))
     found += [_study(path.parent) for path in given.glob(f"*/{STUDY}")]
     return sorted(found, key=lambda entry: str(entry["path"]))
 

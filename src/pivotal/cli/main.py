@@ -50,8 +50,10 @@ class Verbs(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        if args[0] in ("report", "open"):  # typer would suggest the verb that is spelt most alike, `export`
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'show'?")
+        if args[0] == "open":
+            args = ["show", "--open", *args[1:]]
+        elif args[0] == "report":  # typer would suggest the verb that is spelt most alike, `export`
+            ctx.fail("No such command 'report'. Did you mean 'show'?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -12,7 +12,7 @@ from pivotal.errors import PivotalError
 def serve(
     run_folders: Annotated[
         list[str] | None,
-        argument("Run folders to choose from. Default: those under runs/.", metavar="[RUN]..."),
+        argument("Runs, or folders of runs and studies. Default: runs/.", metavar="[FOLDER]..."),
     ] = None,
     port: Annotated[
         int, in_output("The port on this machine; 0 takes any free one.", min=0, max=65535)
@@ -22,8 +22,8 @@ def serve(
 ) -> None:
     """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.
 
-    The page can also try your own pairs and start a search. Only this machine can reach it. Ctrl-C ends it; a search
-    that is running is saved.
+    A folder of runs, such as runs/, gives a table of them side by side as well. The page can also try your own pairs
+    and start a search. Only this machine can reach it. Ctrl-C ends it; a search that is running is saved.
     """
     from pivotal.cli.list import RUNS
     from pivotal.models import device_named

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import REPLACED, RUN, RunFolder
 from pivotal.records.frame import to_frame
+from pivotal.records.study import STUDY
 
 T = TypeVar("T")
 
@@ -47,13 +48,18 @@ def listed_run(path: Path) -> dict[str, Any]:
     except (PivotalError, OSError) as error:
         return {**entry, "kind": "unreadable", "error": str(error)}
     asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
-    units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
     found = {"started": folder.info.started, "finished": summary is not None, **asked}
-    return {**entry, **found, "units": units, "flip_accuracy": flipped}
+    scores: dict[str, Any] = dict.fromkeys(("units", "flip_accuracy", "fidelity", "kl", "verdict"))
+    if summary is not None:
+        fidelity, verdict = summary.best_run.fidelity, summary.verdict
+        scores |= {name: getattr(summary, name) for name in ("units", "flip_accuracy", "kl")}
+        scores["fidelity"] = None if fidelity is None else fidelity.asked.value
+        scores["verdict"] = None if verdict is None else verdict.word
+    return {**entry, **found, **scores}
 
 
 def runs(folder: str | Path = "runs") -> Any:
-    """The runs in a folder as a data frame: a row for each, with its question, state, flips and units."""
+    """The runs in a folder or a study as a data frame: a row for each, with its question, state, scores and verdict."""
     return to_frame([listed_run(path) for path in run_paths(folder)])
 
 
@@ -65,5 +71,6 @@ def newest_run(folder: str | Path = "runs") -> Path:
 
 
 def run_paths(folder: str | Path) -> list[Path]:
-    """The folders of runs in a folder, by name."""
-    return sorted(path.parent for path in Path(folder).glob(f"*/{RUN}"))
+    """The folders of runs in a folder or a study, by name."""
+    pattern = f"runs/*/*/{RUN}" if (Path(folder) / STUDY).is_file() else f"*/{RUN}"
+    return sorted(path.parent for path in Path(folder).glob(pattern))

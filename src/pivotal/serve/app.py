@@ -79,6 +79,7 @@ def application(
         running = {"number": search.number, "command": search.command, "running": search.running}
         return {
             "runs": await compute(runs.listed),
+            "compared": runs.compared,
             "models": [name for name, _ in list_models()],
             "phenomena": [name for name in phenomenon_names() if not name.endswith(":")],
             "search": running if search.number else None,

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
-from pivotal.jobs.runs import listed_run, read_run
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RunFolder, holds_run
+from pivotal.jobs.runs import listed_run, read_run, run_paths
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import CARD
+from pivotal.records.study import STUDY
 from pivotal.serve.live_intervention import LiveIntervention, UnitAnswer
 
 _MODELS, _INTERVENTIONS, _PAIRS = 2, 6, 300
@@ -31,15 +32,20 @@ class LiveRuns:
     """Numbers the run folders, and opens their interventions. The page names a run by its number, never by a path."""
 
     def __init__(self, given: Sequence[str], root: str, device: str | None = None) -> None:
-        """`root` is the folder that is searched for runs if none is given."""
+        """What is given are runs and folders of runs. `root` is the folder of runs if nothing is given."""
         self._device = device
-        self._root = None if given else Path(root)
+        self._roots = [] if given else [Path(root)]
         self._paths: list[Path] = []
         # Of this object: those used last are kept, and go with it.
         self._model = lru_cache(_MODELS)(self._load_model)
         self._intervention = lru_cache(_INTERVENTIONS)(self._open)
-        for path in given:
-            self.add(_run_folder(Path(path)))
+        for path in map(Path, given):
+            if not holds_run(path) and run_paths(path):
+                self._roots.append(path)
+            else:
+                self.add(_run_folder(path))
+        self.compared = bool(given) and bool(self._roots)
+        """Whether the user asked for a folder of runs, to compare them."""
 
     def add(self, path: Path) -> int:
         """The number of a run folder."""
@@ -50,11 +56,12 @@ class LiveRuns:
 
     def listed(self) -> list[dict[str, Any]]:
         """The runs: finished ones first, the newest first. A folder that cannot be read is listed with the reason."""
-        if self._root is not None:
-            for found in sorted(self._root.glob(f"*/{RUN}")):
-                self.add(found.parent)
+        for root in self._roots:
+            for path in run_paths(root):
+                self.add(path)
         entries = [
-            {**listed_run(path), "run": number, "name": path.name, "path": _shown(path)}
+            {**listed_run(path), "run": number, "name": _name(path), "path": _shown(path)}
+            | {"report": self.report(number) is not None}
             for number, path in enumerate(self._paths)
             if any((path / INTERVENTIONS).glob(f"*/{CARD}"))
         ]
@@ -134,6 +141,11 @@ def _run_folder(path: Path) -> Path:
             f"The live page needs units, but the run in {path} has saved none yet. Resume it first: repeat its command."
         )
     return path
+
+
+def _name(path: Path) -> str:
+    """A short name of a run: that of its folder, in a study with that of its cell."""
+    return "/".join(path.parts[-2:]) if (path.parent.parent.parent / STUDY).is_file() else path.name
 
 
 def _shown(path: Path) -> str:

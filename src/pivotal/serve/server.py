@@ -29,7 +29,7 @@ class LiveServer:
     """A server that listens on a port of this machine, and answers once it is run."""
 
     runs: Sequence[str] = ()
-    """Run folders; without any, those in the folder `root`."""
+    """Runs, and folders of runs; without any, the runs in the folder `root`."""
     root: str = "runs"
     port: int = 0
     """0 takes any free port."""

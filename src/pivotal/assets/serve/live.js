@@ -48,7 +48,69 @@
     byId("models").replaceChildren(...state.models.map((name) => element("option", { value: name })));
     byId("phenomena").replaceChildren(...state.phenomena.map((name) => element("option", { value: name })));
     byId("choose").hidden = state.runs.length === 0;
+    compared = state.runs;
+    compare();
     return state;
+  }
+
+  // -- the runs side by side ------------------------------------------------------------------------------------
+
+  const shown = (told) => (value) => (value == null ? "–" : told(value));
+  const COMPARED = [ // the field of a run, the head of its column, and how a number is told
+    ["name", "run"],
+    ["phenomenon", "question"],
+    ["model", "model"],
+    ["steps", "steps"],
+    ["units", "units", shown((value) => value.toLocaleString("en"))],
+    ["flip_accuracy", "flipped", shown(percent)],
+    ["fidelity", "fidelity", shown(percent)],
+    ["kl", "KL", shown((value) => number(value, 3))],
+    ["verdict", "verdict"],
+    ["started", "begun"],
+  ];
+  let compared = [], by = "", down = false; // the runs, the field that sorts them, and whether from the top down
+
+  function compare() {
+    const value = (run) => (typeof run[by] === "number" ? run[by] : (run[by] ?? "").toString().toLowerCase());
+    const missing = (run) => run[by] == null || run[by] === "";
+    const order = (a, b) => missing(a) - missing(b) || (down ? -1 : 1) * (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
+    const sorted = by ? [...compared].sort(order) : compared;
+    const heads = COMPARED.map(([field, title, told]) => {
+      const press = element("button", { type: "button", "data-sort": field }, title);
+      press.addEventListener("click", () => {
+        [by, down] = [field, by === field ? !down : Boolean(told)];
+        compare();
+        byId("compare-table").querySelector(`[data-sort="${field}"]`).focus();
+      });
+      const sort = by === field ? { "aria-sort": down ? "descending" : "ascending" } : {};
+      return element("th", { scope: "col", class: told ? "n" : "", ...sort }, press);
+    });
+    const rows = sorted.map((run) => {
+      const link = element("a", { href: `#run-${run.run}`, title: run.path }, run.name);
+      link.addEventListener("click", () => goTo(run.run));
+      const first = element("th", { scope: "row" }, run.error ? run.name : link);
+      if (run.run === opened?.run) first.setAttribute("aria-current", "true");
+      if (run.error) return element("tr", {}, first, element("td", { colspan: COMPARED.length, class: "error" }, run.error));
+      const cells = COMPARED.slice(1).map(([field, , told]) =>
+        element("td", { class: told ? "n" : "" }, told ? told(run[field]) : cell(run, field)));
+      const report = run.report ? element("a", { href: `runs/${run.run}/report.html`, target: "_blank", rel: "noopener" }, "report") : "–";
+      return element("tr", {}, first, ...cells, element("td", {}, report));
+    });
+    byId("compare-title").textContent = `${plural(compared.length, "run")} side by side`;
+    byId("compare").hidden = compared.length < 2;
+    byId("compare-table").replaceChildren(element("div", { class: "scroll", role: "group", "aria-label": "The runs side by side" },
+      element("table", {}, element("thead", {}, element("tr", {}, ...heads, element("th", { scope: "col" }, "page"))),
+        element("tbody", {}, ...rows))));
+    stops();
+  }
+
+  const cell = (run, field) =>
+    field === "started" ? run.started.slice(0, 16).replace("T", " ")
+      : field === "verdict" && !run.finished ? "unfinished" : run[field] ?? "–";
+
+  function goTo(run) {
+    byId("run").value = run;
+    open(run);
   }
 
   async function open(run, which = null) {
@@ -71,6 +133,7 @@
     byId("report").hidden = !opened.report;
     byId("report").href = `runs/${opened.run}/report.html`;
     byId("workspace").hidden = false;
+    compare();
     opened.labels.forEach((label, i) => { byId(`word-${i}-label`).textContent = `Word for “${label}”`; });
     byId("cue-label").hidden = opened.steps === "every";
     byId("direction").replaceChildren(
@@ -421,7 +484,11 @@
     byId("main").scrollIntoView();
   });
 
+  byId("compare").addEventListener("toggle", stops);
   list().then((state) => {
+    byId("compare").open = state.compared;
+    const asked = /^#run-([0-9]+)$/.exec(location.hash)?.[1];
+    if (asked && byId("run").querySelector(`option[value="${asked}"]`)) byId("run").value = asked;
     if (byId("run").value) open(byId("run").value);
     if (state.search) listen(state.search.number, state.search.command);
   }).catch((error) => complain("problem", error));
