@@ -105,6 +105,8 @@ def test_what_is_not_a_model_is_refused(model: Any, tokenizer: Any, rule: str) -
 def test_a_question_stands_for_everything() -> None:
     with pytest.raises(PivotalError, match="Put them into the Question"):
         pivotal.find(pivotal.Question(), "number-agreement")
+    with pytest.raises(PivotalError, match=r"no setting 'stepz'\. Did you mean 'steps'"):
+        pivotal.find("planted", "planted", stepz="every")
 
 
 @pytest.mark.slow

@@ -8,11 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
 from pivotal.jobs import find as job
 from pivotal.jobs.find import Finding
 from pivotal.models import LanguageModel, load_model
+from pivotal.options import options_of
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
@@ -93,6 +94,9 @@ def _question(
     for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
         if given is not None:
             settings[name] = read.name if read else str(given) if isinstance(given, Path) else given
+    known = [option.name for option in options_of(Question)]
+    if unknown := [given for given in settings if given not in known]:
+        raise PivotalError(f"A question has no setting '{unknown[0]}'.{did_you_mean(unknown[0], known)}")
     question = Question(label, **settings)
     if pairs is not None or held_out is not None:
         pairs = question.load_pairs(pairs, held_out)

@@ -77,7 +77,7 @@ def test_results_that_are_damaged_or_lost_are_made_again(copied: Callable[[], Pa
     path.unlink()
     study(tiny(), out=folder, watch=said)
     shutil.rmtree(folder / "runs")  # the rows alone are enough
-    study(tiny(), out=folder, watch=said)
+    study(folder / "recipe.yaml", out=folder, watch=said)
     assert path.read_bytes() == whole and said.cells == []
 
 

@@ -13,7 +13,7 @@ from pivotal.evidence.side_effects import unanswered
 from pivotal.evidence.summarise import has_level
 from pivotal.jobs.study.cells import Cell, PairsCache, cells_of, check_cells, chosen
 from pivotal.jobs.study.folder import RunBatch, batches_of, check_folder, default_folder, opened
-from pivotal.jobs.study.recipe import Recipe
+from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.jobs.study.rows import (
     Run,
     check_nothing_is_lost,
@@ -133,7 +133,7 @@ def dry_run(
 
 
 def study(
-    recipe: Recipe,
+    recipe: Recipe | str | Path,
     *,
     out: str | Path | None = None,
     only: str | None = None,
@@ -147,10 +147,12 @@ def study(
 ) -> Studied:
     """Run the missing runs of a study; each row is on disk as soon as it is known.
 
-    Without an executor it runs in this process, batch after batch. With `check`, it tests what the models know and
-    searches nothing: the rows say known or unknown, and the same study without `check` searches what is known.
-    `report` writes what is made from the rows, while no other process can change the folder.
+    `recipe` is a recipe, its file, or the name of one that comes with the package. Without an executor it runs in this
+    process, batch after batch. With `check`, it tests what the models know and searches nothing: the rows say known or
+    unknown, and the same study without `check` searches what is known. `report` writes what is made from the rows,
+    while no other process can change the folder.
     """
+    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     pairs, watch = PairsCache(), watch or Silent()
     executor = executor or Local(pairs)
     cells, picked, folder = _checked(recipe, out, only, runs, check, pairs)
