@@ -73,6 +73,18 @@ def test_the_newest_run_without_a_name(pivotal: Run, copy: Path, monkeypatch: py
     assert json.loads(pivotal("show", "--json").out)["folder"] == str(Path("runs", "one"))
 
 
+def test_open_opens_the_newest_page_or_the_one_that_is_named(
+    pivotal: Run, copy: Path, study: Path, browser: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(copy.parent)
+    pivotal("open").refused("There is no run in runs")
+    (copy.parent / "runs").mkdir()
+    there = copy.rename(copy.parent / "runs" / "one")
+    (there / "report.html").unlink()
+    assert pivotal("open").code == 0 and pivotal("open", study).code == 0
+    assert browser == [(folder / "report.html").as_uri() for folder in (there, study)]
+
+
 def test_json_of_a_run(pivotal: Run, run_folder: Path) -> None:
     shown = json.loads(pivotal("show", run_folder, "--json").out)
     assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())

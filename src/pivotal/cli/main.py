@@ -26,7 +26,7 @@ from pivotal.cli.fit_basis import fit_basis
 from pivotal.cli.generate import generate
 from pivotal.cli.list import list_names
 from pivotal.cli.serve import serve
-from pivotal.cli.show import show
+from pivotal.cli.show import open_page, show
 from pivotal.cli.study import atlas, compare, study
 from pivotal.cli.trace import trace
 from pivotal.cli.train_lm import import_lm, train_lm
@@ -50,9 +50,7 @@ class Verbs(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        if args[0] == "open":
-            args = ["show", "--open", *args[1:]]
-        elif args[0] == "report":  # typer would suggest the verb that is spelt most alike, `export`
+        if args[0] == "report":  # typer would suggest the verb that is spelt most alike, `export`
             ctx.fail("No such command 'report'. Did you mean 'show'?")
         return super().resolve_command(ctx, args)
 
@@ -113,15 +111,15 @@ app = typer.Typer(
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Ask": (list_names, check, convert, new_phenomenon),
     "Find": (find, certify),
-    "Look": (show, evaluate, trace, serve),
+    "Look": (show, open_page, evaluate, trace, serve),
     "Use": (generate, export, push, pull),
     "Study": (study, compare, atlas),
     "Models": (train_lm, import_lm, eval_lm, fit_basis),
 }
-"""The verbs, in the groups of the help page. A verb is called as its function; `list` alone is a name of Python."""
+"""The verbs, in the groups of the help page. A verb is called as its function, but `list` and `open` are Python's."""
 for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:
-        _name = _verb.__name__.removesuffix("_names").replace("_", "-")
+        _name = _verb.__name__.removesuffix("_names").removesuffix("_page").replace("_", "-")
         app.command(_name, rich_help_panel=_panel)(_verb)
 for _point in entry_points(group="pivotal.verbs"):
     try:

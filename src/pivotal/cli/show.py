@@ -27,13 +27,26 @@ class ShowOptions:
     """For an atlas: write its site to this folder."""
 
 
+Folder = Annotated[
+    str | None,
+    argument("The folder of a run or a study. Default: the newest run in runs/.", metavar="[FOLDER]"),
+]
+
+
+def open_page(folder: Folder = None) -> None:
+    """Open the page of a run or a study in the browser. It is written if missing."""
+    from pivotal.jobs.runs import newest_run
+    from pivotal.report.study import StudyFolder
+
+    folder = folder or str(newest_run())
+    study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
+    _open(_write_page(folder, study, again=False, needed=True))
+
+
 @shared_options.takes_options
 def show(
     options: ShowOptions,
-    folder: Annotated[
-        str | None,
-        argument("The folder of a run or a study. Default: the newest run in runs/.", metavar="[FOLDER]"),
-    ] = None,
+    folder: Folder = None,
     browser: Annotated[
         bool, in_output("Open the page in the browser. It is written if missing.", "--open")
     ] = False,
@@ -55,8 +68,13 @@ def show(
         _show_study(study, written, site, json)
     else:
         _show_run(folder, written, json)
-    if browser and not webbrowser.open(written.resolve().as_uri()):  # type: ignore[union-attr]
-        raise PivotalError(f"No browser could be started. Open this file in one: {written}")
+    if browser:
+        _open(written)
+
+
+def _open(page: Path | None) -> None:
+    if page is not None and not webbrowser.open(page.resolve().as_uri()):
+        raise PivotalError(f"No browser could be started. Open this file in one: {page}")
 
 
 def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: bool) -> Path | None:
