@@ -297,7 +297,7 @@ def _check_range(available: Sequence[Site], pattern: str) -> None:
     low, high = min(levels), max(levels)
     if not low <= first <= last <= high:
         raise PivotalError(
-            f"A range of sites ascends within the model's layers, {low} to {high}, but {pattern!r} does not. "
+            f"A range of sites must ascend within the model's layers, {low} to {high}, but {pattern!r} does not. "
             f"Use {kind}.{low}-{high}, or a part of it."
         )
 

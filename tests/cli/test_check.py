@@ -47,8 +47,8 @@ def files(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("forms", "said"),
     [
-        ("", "for “singular” or “plural”, so nothing can show that the model follows the cue"),
-        ("plural", "for “singular”, so nothing can show"),
+        ("", "for “singular” or “plural”, so nothing shows whether the model follows the cue"),
+        ("plural", "for “singular”, so nothing shows"),
         ("singular plural", None),
     ],
 )
@@ -85,9 +85,7 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
     assert "planted can score 12 of 13 pairs of one." in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
-    assert (
-        "Warning: All pairs expect “good”: there is one direction only, and a verdict needs two." in done.out
-    )
+    assert "Warning: All pairs expect “good”, and a verdict needs both directions." in done.out
     assert "counterfactual" not in done.out.partition("Warning")[2], "what is amiss first"
     assert (
         "0 can be flipped to “good” and 1 to “bad”; a verdict needs 10 each. The model prefers “good”"
@@ -123,7 +121,7 @@ def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal: Run, files: 
 def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pivotal.evidence.check._UNIT_PAIRS", 64 * 300)
     done = pivotal("check", "planted", "planted")
-    assert "The model was asked a random sample of 300 pairs; --sample 0 asks all." in done.out
+    assert "The figures are from a random sample of 300 pairs; --sample 0 scores all." in done.out
     assert "of 1,512 pairs" in pivotal("check", "planted", "planted", "--sample", "0").out
 
 

@@ -44,7 +44,7 @@ def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path)
     path = tmp_path / "mine.jsonl"
     path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
     done = pivotal("evaluate", run_folder, path)
-    assert "No labels are singular and plural" in done.out and "--labels LABEL=singular" in done.out
+    assert "The labels are not singular and plural" in done.out and "--labels LABEL=singular" in done.out
     mapped = pivotal("evaluate", run_folder, path, "--labels", "he=singular,she=plural")
     assert "100% of 1 preferences of mine flipped" in mapped.out
     pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused("labelled he and she", "'it'")
@@ -126,10 +126,7 @@ def blimp(tmp_path: Path) -> str:
 def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Path, blimp: str) -> None:
     done = pivotal("evaluate", run_folder, blimp)
     assert done.code == 0 and "on 2 other questions" in done.out
-    assert (
-        "whole: it compares whole sentences" in done.out
-        and "zebra: The only pair cannot be asked" in done.out
-    )
+    assert "whole: it compares whole sentences" in done.out and "cannot score the only pair" in done.out
     found = json.loads(pivotal("evaluate", run_folder, blimp, "--json").out)
     rows = {row["question"]: row for row in found["rows"]}
     assert rows[AGREEMENT]["effect"]["related"] and rows[AGREEMENT]["effect"]["flipped"]["value"] == 1
@@ -141,7 +138,7 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Pat
     pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused(
         "whole.jsonl: it compares whole sentences"
     )
-    pivotal("evaluate", run_folder, f"{blimp}/zebra.jsonl").refused("cannot be asked", "zebra")
+    pivotal("evaluate", run_folder, f"{blimp}/zebra.jsonl").refused("cannot score", "zebra")
 
 
 def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) -> None:

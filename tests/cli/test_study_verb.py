@@ -56,7 +56,7 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_p
     outcome = pivotal("study", recipe, "--out", tmp_path / "out")
     assert outcome.code == 1
     assert "Done: 0 runs" in outcome.out and "Failed: 2 runs; the same command tries again" in outcome.out
-    assert "pairs can be asked of planted" in outcome.out
+    assert "planted cannot score any of the" in outcome.out
 
 
 def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
         assert pivotal("study", recipe, "--out", folder, "--only", cell, "-q").code == 0
     out = tmp_path / "out"
     merged = pivotal("study", recipe, "--merge", folders[0], "--out", out).out
-    assert "Taken: 1 " in merged and "has 1 of the 2 runs of the recipe." in merged
+    assert "Copied: 1 " in merged and "has 1 of the 2 runs of the recipe." in merged
     both = ("--merge", folders[0], "--merge", folders[1], "--out", out)
     done = json.loads(pivotal("study", recipe, *both, "--light", "--json").out)
     assert (done["taken"], done["finished"], done["runs"]) == (1, 2, 2)

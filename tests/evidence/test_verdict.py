@@ -340,7 +340,7 @@ def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() ->
     assert verdict_of(summary(evidence(away=Share(0.1, 0.04, 0.25, 40)), flips)).word == "nudge"
     verdict = verdict_of(summary(evidence(away=Share(0.31, 0.19, 0.46, 40)), flips))
     assert verdict.word == "no evidence" and "flips" in [check.name for check in verdict.failed]
-    assert "turns 31.0% (19.0% to 46.0%) of those for it away" in verdict.checks[3].found
+    assert "turns 31.0% (19.0% to 46.0%) of the preferences that already agree" in verdict.checks[3].found
 
 
 def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:

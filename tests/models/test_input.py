@@ -54,7 +54,7 @@ def test_a_text_is_not_begun_that_will_become_too_long() -> None:
     assert len(text.split()) == 64
     with pytest.raises(PivotalError, match=r"at most 63 tokens.* has 64"):
         lm.generate("The doctor", words=63)
-    with pytest.raises(PivotalError, match="k is at least 1, but it is -1"):
+    with pytest.raises(PivotalError, match="must be 1 or more, but it is -1"):
         lm.next_words("The doctor", k=-1)
 
 
@@ -82,7 +82,7 @@ def test_priming_leaves_room_for_a_sentence() -> None:
         (lambda lm: lm.next_logits([[]]), "one is empty"),
         (lambda lm: lm.next_logits([[10**7]]), "from 0 to 23, but a prompt has 10000000"),
         (lambda lm: lm.next_logits([[-1]]), "from 0 to 23, but a prompt has -1"),
-        (lambda lm: lm.generate("The", samples=0), "At least one sample of 0 words or more"),
+        (lambda lm: lm.generate("The", samples=0), "There must be 1 sample or more"),
     ],
 )
 def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:

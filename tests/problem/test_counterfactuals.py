@@ -85,7 +85,7 @@ def test_pairs_that_cannot_be_exchanged_are_counted() -> None:
     }
     with pytest.raises(
         PivotalError,
-        match=r"The only pair cannot be matched with a counterfactual prefix in planted: no counterfactual prefix",
+        match=r"planted cannot match the only pair with a counterfactual prefix: no counterfactual prefix",
     ):
         Problem(PLANTED.model, PairSet("none", PAIRS.labels, pairs[2:3]), values="interchange")
 

@@ -45,7 +45,7 @@ def test_unknown_words_are_counted() -> None:
     ]
     assert read.notes == (
         "Read unknown words as <unk> in 2 of 4 pairs: zebra (2), dax (1).",
-        "The cue is unknown in 1 of 4 pairs, so they cannot be asked.",
+        "The cue is unknown in 1 of 4 pairs, so the model cannot score them.",
     )
     problem = Problem(model(), read)
     assert (len(problem), problem.rejected.describe()) == (3, "outside the vocabulary: zebra (1)")
@@ -88,15 +88,15 @@ def test_counterfactuals_are_read_alike() -> None:
     ],
 )
 def test_the_cure_is_named_if_nothing_can_be_asked(given: PairSet, steps: str, cure: str) -> None:
-    with pytest.raises(PivotalError, match=f"The only pair cannot be asked of small: .*{cure}"):
+    with pytest.raises(PivotalError, match=f"small cannot score the only pair: .*{cure}"):
         Problem(model(), given, steps=steps)  # type: ignore[arg-type]
 
 
 def test_options_that_let_more_pairs_be_asked() -> None:
     given = pairs("the cat", "the cat near the zebra", "The cat", "THE CAT near dax")
     assert options_for_more(model(), given, "every", asked=1) == (
-        "With --unknown unk, 3 of 4 pairs can be asked.",
-        "With --lower, 2 of 4 pairs can be asked.",
+        "With --unknown unk, 3 of 4 pairs can be scored.",
+        "With --lower, 2 of 4 pairs can be scored.",
     )
     assert options_for_more(model(), given[:1], "every", asked=1) == ()
 

@@ -107,7 +107,9 @@ def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     assert [pair.cue for pair in pairs] == [1, 4, 1]
     assert pairs[1].label == pairs[1].group == "" and pairs[1].lexemes == ()
     assert pairs[2].words == ("admires", "admire")
-    assert pairs.notes == ("1 of 3 rows state no label, the first in line 2. They count in no accuracy.",)
+    assert pairs.notes == (
+        "1 of 3 rows state no label, the first in line 2. They do not count towards accuracy.",
+    )
     assert not read_pairs(write(tmp_path, "none.jsonl", json.dumps(bare))).notes, "no row states one"
 
 

@@ -45,7 +45,7 @@ def test_missing_checks_are_named_first_for_a_switch() -> None:
     ("changes", "said"),
     [
         ({"by_label": {"one": label(prefixes=8), "many": label()}}, "Hold out more prefixes"),
-        ({"by_label": {"one": label(), "many": label(LOW)}}, "Ask what the model knows"),
+        ({"by_label": {"one": label(), "many": label(LOW)}}, "See what the model knows"),
         ({"mass": 1e-7}, "Ask about words that the model expects"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_direction_that_never_flips_is_pointed_out() -> None:
 def test_too_few_random_sets_and_random_sets_that_do_as_well() -> None:
     few = replace(summary(), controls=Control(sets=19, best=0.1, p_value=0.05))
     assert steps(few)[0].startswith("Repeat the command with --controls 99: ")
-    assert steps(summary(p=0.3))[0].startswith("Ask for fewer units")
+    assert steps(summary(p=0.3))[0].startswith("Random sets of the same size do as well")
 
 
 def test_side_effects_can_be_bounded_if_they_were_not() -> None:

@@ -55,7 +55,7 @@ def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> N
 
 def test_before_any_run_is_done(folder: Path) -> None:
     (folder / "results.jsonl").unlink()
-    assert "No run is done yet." in write_study(folder).read_text(encoding="utf-8")
+    assert "No run has finished yet." in write_study(folder).read_text(encoding="utf-8")
     assert not (folder / "figures").exists()
 
 

@@ -148,7 +148,7 @@ def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
     natural, ours, theirs = tables[3:6]
     assert line(scores, question="number every", values="unbounded")["runs"] == "3"
     assert natural.title == "number every, natural: 0 runs"
-    assert natural.rows == () and natural.note == "No run is done yet."
+    assert natural.rows == () and natural.note == "No run has finished yet."
     assert ours.title == "number every, unbounded: 3 runs"
     assert ours.columns == ("unit", "→ singular", "→ plural", "prevalence", "found by ablation")
     assert ours.rows == (

@@ -87,7 +87,7 @@ def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_end
     for event in running.events(started["number"]):
         seen.append(event)
         if event["kind"] == "progress" and sum(one["kind"] == "progress" for one in seen) == 3:
-            assert "One search runs at a time" in client.refusal("find", asked)
+            assert "Only one search can run at a time" in client.refusal("find", asked)
             assert client.ask("state")["search"]["running"]
             client.ask("find/cancel", {})
     assert seen[-1]["kind"] == "stopped" and "checkpoint is saved" in seen[-1]["text"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CheckOptions:
     sample: int | None = None
-    """Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model."""
+    """Maximum number of pairs to score; 0 scores all. Default: 2,000, or fewer in a large model."""
     words: str | None = None
     """Only look these words up in the model, without a question: criticizes,flurbs."""
 

@@ -107,9 +107,7 @@ def _print_perplexity(assessments: Sequence[Assessment]) -> None:
         title = f"Perplexity on {figures[0].tokens:,} tokens of {figures[0].text}"
         terminal.table(table(title, ("", *_heads([name for name, _ in read])), rows))
     if others := ", ".join(done.model for done in assessments if done.perplexity is None):
-        terminal.line(
-            f"Only recurrent models read a text, so there is no perplexity for {others}.", style="dim"
-        )
+        terminal.line(f"Perplexity is measured for recurrent models only, not for {others}.", style="dim")
 
 
 def _agreement_table(measured: Sequence[tuple[str, Agreement]]) -> Table:

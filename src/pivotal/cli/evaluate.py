@@ -81,12 +81,12 @@ def check_options(other: str | None, options: EvaluateOptions, reading: Mapping[
     given = ["QUESTION"] * (other is not None) + ["--part"] * (part is not None) + about_other
     if options.panel and given:
         raise PivotalError(
-            f"--panel asks all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
+            f"--panel scores all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
         )
     if other is None and about_other:
         raise PivotalError(
-            f"{about_other[0]} is about another question, but no QUESTION was given. The run's own question is read "
-            f"as in the run. Name a QUESTION, or leave {' and '.join(about_other)} out."
+            f"{about_other[0]} applies to another question, but no QUESTION was given. Name one, or leave "
+            f"{' and '.join(about_other)} out."
         )
     if other is not None and part in ("test", "train"):
         raise PivotalError(
@@ -145,7 +145,7 @@ def _score_other(saved: Saved, phenomenon: str, labels: str, reading: Mapping[st
         saved.intervention, saved.lm, question, labels=mapping, any_model=True, parts=parts, trained=trained
     )
     if all(row.effect is None for row in found.rows):
-        raise PivotalError(f"{found.model} cannot score {question.phenomenon}: {found.rows[0].reason}")
+        raise PivotalError(f"{question.phenomenon}: {found.rows[0].reason}")
     if json:
         terminal.as_json(found)
     else:
@@ -177,7 +177,7 @@ def _print_transfer(transfer: Transfer) -> None:
     if effects and not any(effect.flipped is not None for effect in effects):
         first, second = transfer.directions
         terminal.line(
-            f"No labels are {first} and {second}, so accuracy is shown and no flips. Map labels with --labels "
+            f"The labels are not {first} and {second}, so accuracy is shown instead of flips. Map them with --labels "
             f"LABEL={first},LABEL={second}."
         )
     for row in transfer.rows:

@@ -28,7 +28,7 @@ def list_names(
     from pivotal.report.tables import Table
 
     if folder is not None and kind != "runs":
-        raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
+        raise PivotalError(f"Only `pivotal list runs` takes a folder, but {kind} are listed. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
     if json:
         terminal.as_json({kind: listed})
@@ -116,7 +116,7 @@ def run_entries(folder: str) -> list[Entry]:
     given = Path(folder)
     if not given.is_dir():
         raise PivotalError(
-            f"There is no folder {folder}. `pivotal find` makes {RUNS}/; or name another folder."
+            f"There is no folder {folder}. Make {RUNS}/ with `pivotal find`, or name another folder."
         )
     if (given / RUN).is_file():
         return [listed_run(given)]

@@ -108,8 +108,8 @@ class Saved:
         """Say so if nothing tells whether the question of the card has the pairs that the units were found on."""
         if self.folder is None and not self.intervention.question_fingerprint:
             terminal.note(
-                "This intervention is without its run folder, and its card does not identify its pairs. pivotal reads "
-                f"those of '{self.intervention.phenomenon}'. They may differ from those that the units were found on."
+                "This intervention has no run folder, and its card does not identify its pairs. pivotal reads those of "
+                f"'{self.intervention.phenomenon}', which may differ from the pairs that the units were found on."
             )
 
     def note_means(self, where: str) -> None:

@@ -62,7 +62,7 @@ def carry_out(
     gpus = options.gpus
     if gpus is not None and options.ray is None:
         raise PivotalError(
-            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray local, or "
+            "--gpus reserves GPUs on Ray, but this study does not run on Ray. Add --ray local, or "
             "leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
         )
     stated: dict[str, Any] = {"cpus": options.cpus, "gpus": gpus}

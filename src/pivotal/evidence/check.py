@@ -146,7 +146,7 @@ def what_is_known(
     read = as_read(question, model, question.load_pairs(pairs))
     _, asked, rejected = askable(model, read, question.steps)
     if not len(asked):
-        return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
+        return Untouched(f"The model cannot score any of the {len(read):,} pairs: {rejected.describe()}.")
     try:
         test = problem_of(question, model, question.divide(read)[1])
     except PivotalError as error:

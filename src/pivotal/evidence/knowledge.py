@@ -104,9 +104,8 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:
         said.append(
-            f"All pairs expect “{expected[0]}”: there is one direction only, and a verdict needs two. Add pairs in "
-            "which the other word is right. In a table of good and bad words, a column label says which of two labels "
-            "the good word has."
+            f"All pairs expect “{expected[0]}”, and a verdict needs both directions. Add pairs in which the other word "
+            "is right. In a table of good and bad words, a column label says which of two labels the good word has."
         )
     if knowledge.one_sided > ONE_SIDED:
         most = max(labels, key=lambda label: labels[label].preferred)
@@ -136,7 +135,7 @@ def without_forms(pairs: PairSet) -> tuple[str, ...]:
     which = " or ".join(f"“{label}”" for label, _ in lacking)
     columns = " and ".join(f"counterfactual.{label}" for label, _ in lacking)
     return (
-        f"No pair has a counterfactual prefix for {which}, so nothing can show that the model follows the cue, and the "
+        f"No pair has a counterfactual prefix for {which}, so nothing shows whether the model follows the cue, and the "
         f"verdict will be 'no evidence'. Add {columns} to the file: in the row of “{prefix}”, the same prefix with the "
         f"cue in the form that calls for “{label}”.",
     )
@@ -158,13 +157,13 @@ def few_to_flip(
     if enough_to_flip(towards):
         return ()
     (first, n), (second, m) = towards.items()
-    which = "held-out prefixes" if all_asked else "held-out prefixes that were asked"
+    which = "held-out prefixes" if all_asked else "sampled held-out prefixes"
     said = (
         f"Of the {prefixes:,} {which}, {n:,} can be flipped to “{first}” and {m:,} to “{second}”; a verdict "
         f"needs {LEAST_PREFIXES} each."
     )
     if not all_asked:
-        return (f"{said} --sample 0 asks all.",)
+        return (f"{said} --sample 0 scores all.",)
     if not min(n, m):
         return (f"{said} The model prefers “{second if m == 0 else first}” after all of them.",)
     # The share that is enough if the model goes on as it does here, rounded up to the next twentieth.

@@ -69,7 +69,7 @@ class Scan:
         units = len(self._train.space)
         if self._effort.pairs == "all" and units * (units - 1) // 2 > _MOST_PAIRS:
             raise PivotalError(
-                f"Every pair can be tried if there are at most {_MOST_PAIRS:,} pairs, but {units:,} units make "
+                f"At most {_MOST_PAIRS:,} pairs of units can all be tried, but {units:,} units make "
                 f"{units * (units - 1) // 2:,}. Use pairs screened, or fewer sites."
             )
 

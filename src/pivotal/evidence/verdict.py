@@ -157,16 +157,14 @@ def known(evidence: Evidence) -> Check:
         said.append(f"The untouched model prefers the expected word: {_listed(shares)}.")
         outcomes.append(_above_half(shares) if len(shares) == 2 else False)
     if len(shares) == 1:
-        said.append("There is one label only.")
+        said.append("All pairs have the same label.")
     if swap is not None:
         said.append(
             f"A change of the cue to its other form flips its preference: {_listed(swap.by_direction)}."
         )
         outcomes.append(_above_half(swap.by_direction) if len(swap.by_direction) == 2 else False)
     else:
-        said.append(
-            "Without counterfactual prefixes, it is not known whether the cue has anything to do with it."
-        )
+        said.append("Without counterfactual prefixes, nothing shows whether the cue matters.")
         outcomes.append(False if labels_ignore_cue(knowledge) else None)
     passed = False if False in outcomes else None if None in outcomes else True
     if labels_ignore_cue(knowledge) and swap is not None and _above_half(swap.by_direction):
@@ -228,7 +226,9 @@ def reliable(summary: Summary) -> Check:
     shares, away = summary.best_run.by_direction, _away(summary)
     found = f"Held-out preferences flipped: to {_listed(shares, ', to ')}."
     if away is not None:
-        found += f" The edit towards a label turns {_percent(away)} of those for it away from it."
+        found += (
+            f" The edit turns {_percent(away)} of the preferences that already agree with it the other way."
+        )
     return _decided("flips", False if turn_away(summary) else _above_half(shares), found)
 
 
@@ -282,7 +282,7 @@ def unseen_words(summary: Summary, evidence: Evidence) -> Check:
     name, unseen = "unseen words", evidence.unseen_words
     if summary.values == "interchange":
         return Check(
-            name=name, passed=True, found="An interchange learns no values, so it can learn no words."
+            name=name, passed=True, found="An interchange learns no values, so it cannot depend on the words."
         )
     if unseen is None and evidence.level == "none":
         return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
@@ -290,8 +290,8 @@ def unseen_words(summary: Summary, evidence: Evidence) -> Check:
         return Check(
             name=name,
             passed=None,
-            found="The words of the pairs do not vary enough to hold some out: it takes "
-            f"{LEAST_UNSEEN} held-out prefixes with unseen words only and {LEAST_UNSEEN} training prefixes with none.",
+            found=f"The words of the pairs do not vary enough: {LEAST_UNSEEN} held-out prefixes must have unseen words "
+            f"only, and {LEAST_UNSEEN} training prefixes none of them.",
         )
     slots = ", ".join(unseen.slots)
     return _decided(
@@ -379,7 +379,7 @@ def other_phenomena(summary: Summary, evidence: Evidence) -> Check:
     name = "other phenomena"
     unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
     if not unrelated and evidence.level == "full":
-        return Check(name=name, passed=True, found="No other phenomenon can be asked of this model.")
+        return Check(name=name, passed=True, found="This model can score no other phenomenon.")
     if not unrelated:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)
     moved = [one for one in unrelated if one.moved > MOST_MOVED]
@@ -442,7 +442,7 @@ def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
         return Check(
             name=name,
             passed=True,
-            found="An interchange learns no values, so there is nothing that it could learn from permuted labels.",
+            found="An interchange learns no values, so it cannot learn permuted labels.",
         )
     if permuted is None:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)

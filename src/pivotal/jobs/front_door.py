@@ -78,13 +78,13 @@ def _question(
     if isinstance(model, Question):
         if asked or settings:
             raise PivotalError(
-                "A Question states the model, the pairs and all settings, but more was given with it. Put them into "
-                "the Question."
+                "A Question holds the model, the pairs and all settings, but other arguments were given with it. Put "
+                "them into the Question."
             )
         return model, None, None
     if len(asked) > 2:
         raise PivotalError(
-            f"find takes a model, its tokenizer or words, and a question, but {len(asked) + 1} things were given."
+            f"find takes a model, its tokenizer or words, and a question, but {len(asked) + 1} arguments were given."
         )
     tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
     named = isinstance(model, str | Path)

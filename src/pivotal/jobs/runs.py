@@ -67,7 +67,7 @@ def newest_run(folder: str | Path = "runs") -> Path:
     """The run in a folder that was begun last."""
     if found := run_paths(folder):
         return max(found, key=lambda path: (path / RUN).stat().st_mtime)
-    raise PivotalError(f"There is no run in {folder}. `pivotal find` makes one; or name the folder of a run.")
+    raise PivotalError(f"There is no run in {folder}. Make one with `pivotal find`, or name a run folder.")
 
 
 def run_paths(folder: str | Path) -> list[Path]:

@@ -58,7 +58,7 @@ def load_model(
             f"A model is a name (`pivotal list models`), a path or a torch module, but {what}."
         )
     if batch_nodes is not None and batch_nodes < 1:
-        raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")
+        raise PivotalError(f"batch_nodes must be 1 or more, but it is {batch_nodes}.")
     here = device_of(spec) if isinstance(spec, nn.Module) and device is None else device_named(device)
     number = _dtype(dtype, here)
     if isinstance(spec, nn.Module):

@@ -150,7 +150,7 @@ class IntervenedModel:
     def next_words(self, prompt: str, k: int = 5) -> list[NextWord]:
         """The k most likely next words with their probabilities."""
         if k < 1:
-            raise PivotalError(f"At least one next word is told, so k is at least 1, but it is {k}.")
+            raise PivotalError(f"k is a number of next words and must be 1 or more, but it is {k}.")
         encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
@@ -162,9 +162,11 @@ class IntervenedModel:
     ) -> list[str]:
         """Continuations of a prompt. Temperature 0 takes the most likely word at every step."""
         if not 0 <= temperature <= _HOTTEST:
-            raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
+            raise PivotalError(f"The temperature must be from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         if samples < 1 or words < 0:
-            raise PivotalError(f"At least one sample of 0 words or more is drawn, not {samples} of {words}.")
+            raise PivotalError(
+                f"There must be 1 sample or more, of 0 words or more, not {samples} of {words}."
+            )
         model, encoding = self._model(), encode_typed(self.model, prompt)
         model.check_length(len(encoding.ids) + max(0, words - 1))  # the last word is never read
         applied = self._applied(self._position_of_cue(prompt, encoding))

@@ -62,7 +62,7 @@ class Asking:
     _contrasts: dict[tuple[str, str], Contrast | str] = field(default_factory=dict)
 
     def ask(self, pair: MinimalPair) -> AskedPair:
-        """The pair as the model sees it. Raises PivotalError with the reason if the model cannot be asked."""
+        """The pair as the model sees it. Raises PivotalError with the reason if the model cannot score it."""
         try:
             encoding = _once(self._prefixes, pair.prefix, self.model.encode)
         except PivotalError as error:
@@ -156,7 +156,7 @@ def _once(cache: dict[Any, Any], key: str | tuple[str, str], compute: Callable[.
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Counts of the pairs that the model cannot be asked, by reason."""
+    """Counts of the pairs that the model cannot score, by reason."""
 
     reasons: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)

@@ -119,9 +119,9 @@ class Examples:
         rejected = self.rejected + Rejected(found.reasons)
         if not found.chosen:
             raise PivotalError(
-                f"{_none_of(self.pairs)} be matched with a counterfactual prefix in {model.name}: "
-                f"{rejected.describe()}. Give the pairs counterfactual prefixes, or leave --values interchange and "
-                "--objective counterfactual out."
+                f"{model.name} cannot match {_any_of(self.pairs)} with a counterfactual prefix: {rejected.describe()}. "
+                "Give the pairs counterfactual prefixes, or leave --values interchange and --objective counterfactual "
+                "out."
             )
         chosen = np.array(found.chosen)
         part = self.restrict(chosen)
@@ -275,13 +275,12 @@ def _check_some(
 ) -> None:
     if not asked:
         raise PivotalError(
-            f"{_none_of(pairs)} be asked of {model.name}: {rejected.describe()}. "
-            f"{cure_of(model, pairs, steps)}"
+            f"{model.name} cannot score {_any_of(pairs)}: {rejected.describe()}. {cure_of(model, pairs, steps)}"
         )
 
 
-def _none_of(pairs: PairSet) -> str:
-    return "The only pair cannot" if len(pairs) == 1 else f"None of the {len(pairs):,} pairs can"
+def _any_of(pairs: PairSet) -> str:
+    return "the only pair" if len(pairs) == 1 else f"any of the {len(pairs):,} pairs"
 
 
 @torch.no_grad()

@@ -45,21 +45,21 @@ def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
     """
     if _are_two_listed(question.model, model.name):
         raise PivotalError(
-            f"A question must be asked of its own model, {question.model}, but the model that was given is "
-            f"{model.name}. Give that model, or name {model.name} in the question.",
+            f"The question names the model {question.model}, but the model that was given is {model.name}. Give that "
+            f"model, or name {model.name} in the question.",
             "model",
         )
     if question.priming is not None and not model.vocabulary.is_priming(question.priming):
         raise PivotalError(
-            f"The question must state what the model reads before every sentence, but it states {question.priming!r}, "
-            f"and {model.name} was loaded with another priming. Load it with priming={question.priming!r}.",
+            f"The question states the priming {question.priming!r}, but {model.name} was loaded with another. Load it "
+            f"with priming={question.priming!r}.",
             "priming",
         )
     dtype = str(model.dtype).removeprefix("torch.")
     if question.dtype is not None and model.dtype is not None and dtype != question.dtype:
         raise PivotalError(
-            f"The question must state the number format of the model, but it states {question.dtype}, and {model.name} "
-            f"was loaded in {dtype}. Load it with dtype={question.dtype!r}.",
+            f"The question states the number format {question.dtype}, but {model.name} was loaded in {dtype}. Load it "
+            f"with dtype={question.dtype!r}.",
             "dtype",
         )
     return model

@@ -113,7 +113,7 @@ class Problem(Batch):
 
     @property
     def rejected(self) -> Rejected:
-        """Counts of the pairs that the model cannot be asked, by reason."""
+        """Counts of the pairs that the model cannot score, by reason."""
         return self.examples.rejected
 
     @cached_property

@@ -87,7 +87,9 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
         more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
         notes.append(f"Read unknown words as {unk} in {changed:,} of {len(pairs):,} pairs: {listed}{more}.")
     if cues:
-        notes.append(f"The cue is unknown in {cues:,} of {len(pairs):,} pairs, so they cannot be asked.")
+        notes.append(
+            f"The cue is unknown in {cues:,} of {len(pairs):,} pairs, so the model cannot score them."
+        )
     return replace(pairs, pairs=tuple(read), notes=(*pairs.notes, *notes)) if notes else pairs
 
 
@@ -96,7 +98,7 @@ def _known(words: list[str], knows: Callable[[str], bool], unk: str) -> str:
 
 
 def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
-    """What the user can do if none of the pairs can be asked."""
+    """What the user can do if the model cannot score any of the pairs."""
     some = pairs[:_TRIED]
     cures = _spellings(model, some)
     if _count(model, some.lower(), steps):
@@ -106,19 +108,19 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     if steps == "single" and _count(model, some, "every"):
         cures.append("The pairs have no cue: use --steps every, or give each pair a cue.")
     return " ".join(cures) or (
-        "Use words that the model knows in texts that it has room for, or another model. `pivotal check MODEL --words "
+        "Use words that the model knows and shorter texts, or another model. `pivotal check MODEL --words "
         "WORD,WORD` shows what it knows."
     )
 
 
 def options_for_more(model: LanguageModel, pairs: PairSet, steps: Steps, asked: int) -> tuple[str, ...]:
-    """The options with which more pairs than `asked` can be asked, in sentences."""
+    """The options with which more pairs than `asked` can be scored, in sentences."""
     counts = {
         "--unknown unk": _count(model, with_unknown(model, pairs), steps),
         "--lower": _count(model, pairs.lower(), steps),
     }
     return tuple(
-        f"With {option}, {count:,} of {len(pairs):,} pairs can be asked."
+        f"With {option}, {count:,} of {len(pairs):,} pairs can be scored."
         for option, count in counts.items()
         if count > asked
     )

@@ -222,8 +222,8 @@ def _set_of(
     # A label is optional, but an empty cell among others may be a mistake.
     if 0 < len(unlabelled) < len(pairs):
         notes += (
-            f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They count "
-            "in no accuracy.",
+            f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They do not "
+            "count towards accuracy.",
         )
     merged = len(pairs) - len(distinct)
     return PairSet(name, labels, distinct, merged=merged, features=tuple(features), notes=notes)

@@ -28,7 +28,9 @@ def sentences(check: CheckReport) -> list[str]:
     if check.left_out:
         said.append(f"Words left out of their sets: {told_reasons(check.left_out)}.")
     if check.sampled is not None:
-        said.append(f"The model was asked a random sample of {check.sampled:,} pairs; --sample 0 asks all.")
+        said.append(
+            f"The figures are from a random sample of {check.sampled:,} pairs; --sample 0 scores all."
+        )
     if (known := check.knowledge) is not None:
         said.append(known.told())
         said.append(f"Prefixes: {known.clusters:,}. {rank_sentence(known.rank)}")

@@ -108,7 +108,7 @@ def further_table(summary: Summary, found: Redundancy) -> Table:
 
 
 def kept_sentences(kept: Kept) -> list[str]:
-    """What had to stay, in words."""
+    """What must not change, in words."""
     said = []
     if kept.max_change is not None:
         said.append(
@@ -118,11 +118,9 @@ def kept_sentences(kept: Kept) -> list[str]:
         )
     if kept.max_kl is not None:
         said.append(
-            f"The KL after the sentences that had to stay the same is {number(kept.kl)}; its bound is {kept.max_kl:g}."
+            f"The KL after the sentences of --keep is {number(kept.kl)}; its bound is {kept.max_kl:g}."
         )
-    said.append(
-        "The other figures are about sentences of the same questions and texts that the search did not read."
-    )
+    said.append("The other figures are from held-out sentences of the same questions and texts.")
     return [*said, *map(text_sentence, kept.texts)]
 
 

@@ -34,7 +34,7 @@ def _question(checks: Mapping[str, Check]) -> Iterator[str]:
             "check` counts them."
         )
     if checks["the model knows it"].passed is not True:
-        look = "Ask what the model knows: `pivotal check` shows by label and group how often it is right."
+        look = "See what the model knows: `pivotal check` shows by label and group how often it is right."
         yield checks["the model knows it"].cure or look
     if checks["likely words"].passed is False:
         yield "Ask about words that the model expects there: `pivotal check` shows how likely they are."
@@ -67,8 +67,8 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
         yield "Repeat the command with --controls 99: the verdict depends on how often random sets flip."
     elif control.passed is False:
         yield (
-            "Ask for fewer units with --max-units, or for values that the units take by themselves with --values: "
-            "random sets of as many units do as well."
+            "Random sets of the same size do as well. Try fewer units (--max-units), or values closer to those of real "
+            "sentences (--values natural or interchange)."
         )
     if checks["natural values"].passed is False and checks["natural values"].cure:
         yield checks["natural values"].cure

@@ -329,7 +329,7 @@ def _units_table(cell: CellRows, least: float) -> Table:
     ]
     rare = len(units) - len(often)
     notes = (
-        "" if runs else "No run is done yet.",
+        "" if runs else "No run has finished yet.",
         f"{counted(rare, 'further unit')} in fewer than {least:.0%} of the runs." if rare else "",
         failures([cell]),
     )

@@ -68,7 +68,7 @@ class Selection(Search):
         most_units(self.max_units, problem)
         if self.max_change is not None and not problem.preferences.names:
             raise PivotalError(
-                f"max_change bounds the questions of --keep, but there is none, and max_change is "
+                f"max_change bounds the questions of --keep, but no question was given, and max_change is "
                 f"{self.max_change:g}. Name a question with --keep, or leave max_change out.",
                 "max_change",
             )

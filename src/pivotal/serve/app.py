@@ -69,7 +69,7 @@ def application(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         if search.running:
-            say("Stopping the search that is running; it is being saved.")
+            say("Stopping and saving the running search.")
         if told := await search.close():
             say(told)
         model_thread.shutdown(wait=False, cancel_futures=True)
@@ -175,7 +175,7 @@ def _json(content: Any, status: int = 200) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     """What the page reads if the address, the method or the program itself is wrong."""
     status, sentence = {
-        404: (404, f"There is no address {request.url.path}."),
+        404: (404, f"There is no page {request.url.path}."),
         405: (405, f"{request.url.path} does not allow {request.method}."),
     }.get(getattr(error, "status_code", 500), (500, f"The server failed: {in_short(error)}."))
     return _json({"error": sentence}, status)

@@ -63,9 +63,7 @@ class LiveSearch:
         """Start a search, and return its number."""
         async with self._starting:  # two requests at once must not start two
             if self.running:
-                raise PivotalError(
-                    "One search runs at a time, and one is running. Wait for it, or cancel it."
-                )
+                raise PivotalError("Only one search can run at a time. Wait for it, or cancel it.")
             self.command, self._events = command_of(asked), []
             self.number += 1
             self._process = await asyncio.create_subprocess_exec(

@@ -147,7 +147,7 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
         ("planted:1, its own", "done"),
         ("planted:1, others", "failed"),
     ]
-    assert "pairs can be asked of planted" in studied.failed[0].error and studied.failed[0].accuracy is None
+    assert "planted cannot score any of the" in studied.failed[0].error and studied.failed[0].accuracy is None
     assert results(tmp_path / "s") == studied.rows
     assert sum("failed" in line for line in said.standings) == 2
     again = Said()

@@ -110,7 +110,7 @@ WRONG = [
         "steps: evry",
         "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?",
     ),
-    ("label: with KL", "label: without KL", "cells need different names"),
+    ("label: with KL", "label: without KL", "two cells are named"),
     (
         "kl_weight: 1",
         "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3",

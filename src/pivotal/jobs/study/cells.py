@@ -134,9 +134,7 @@ def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
             )
     names = Counter(cell.name for cell in cells)
     if twice := sorted(name for name, count in names.items() if count > 1):
-        raise PivotalError(
-            f"{recipe.source}: cells need different names, but two are '{twice[0]}'. Give one a 'label'."
-        )
+        raise PivotalError(f"{recipe.source}: two cells are named '{twice[0]}'. Give one a 'label'.")
     return tuple(cells)
 
 

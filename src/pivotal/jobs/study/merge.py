@@ -38,7 +38,7 @@ class Merged:
     def told(self) -> str:
         """What it did, in words."""
         whole = f"{self.folder / RESULTS} has {self.finished} of the {self.runs} runs of the recipe."
-        return f"Taken: {self.taken} runs that were not there yet. {whole}"
+        return f"Copied: {self.taken} new runs. {whole}"
 
 
 def merge(

@@ -108,7 +108,7 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if key.endswith(".int8"):
             name = key.removesuffix(".int8")
             if f"{name}.scale" not in tensors:
-                raise PivotalError(f"int8 rows need a scale each, but there is {key} without {name}.scale.")
+                raise PivotalError(f"Every int8 row needs a scale, but {key} has no {name}.scale.")
             weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
         elif not key.endswith(".scale"):
             weights[key] = tensor.float()
