@@ -1,24 +1,23 @@
 """Searches side by side: flips, KL and CPU seconds of the search, over resampled training pairs and numbers of units.
 
-    python benchmarks/frontier.py run [--cells lstm smollm2 atlas] [--searches exchange learned attribution]
-        [--units 1 2 3 4 5 7 10] [--seeds 0 1] [--out docs/results/searches.jsonl]
-    python benchmarks/frontier.py table [--out docs/results/searches.jsonl]
+    python benchmarks/frontier.py [--cells lstm smollm2 atlas] [--searches exchange learned attribution]
+        [--units 1 2 3 4 5 7 10] [--seeds 0 1] [--max-kl 0.46] [--evidence] [--out docs/results/searches.jsonl]
 
 A cell is a model, a question, the steps and the values; `--cells` takes groups of cells or the names of single ones.
 Without `--units` a search may use as many units as by default. The held-out pairs are the same for all seeds: a seed
 draws the training pairs on which units are chosen and values are fitted, and the noise of `learned`. Preparing the
-pairs and measuring natural ranges is not counted, because every search needs it. One thread. A row that the file has
-is not computed again, so that a stopped benchmark goes on where it was.
+pairs and measuring natural ranges is not counted, because every search needs it. One thread. `--max-kl` bounds KL for
+all searches. `--evidence` also takes the scores, 99 random sets and the quick checks of `find`, and counts their CPU
+seconds. A row that the file has is not computed again, so that a stopped benchmark goes on where it was.
+`scripts/results.py` makes the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,14 @@ from typing import Any
 import torch
 
 import pivotal
+from pivotal.evidence.examination import Examination
+from pivotal.evidence.summarise import Collection, summarise
 from pivotal.models import LanguageModel
 from pivotal.options import build
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.searches import SEARCHES
+from pivotal.searches.base import Discovery, Search
 from pivotal.units import Steps, Values
 
 ROWS = "docs/results/searches.jsonl"
@@ -85,18 +87,24 @@ def problems_of(cell: Cell) -> tuple[Problem, Problem]:
     return problem, problem.on(test)
 
 
-def measured(cell: Cell, search: str, units: int | None, seed: int) -> dict[str, Any]:
+def measured(
+    cell: Cell, search: str, units: int | None, seed: int, max_kl: float | None, evidence: bool
+) -> dict[str, Any]:
     """One row: what a search finds, and what it takes."""
     problem, held_out = problems_of(cell)
+    chosen = build(SEARCHES.get(search), {"max_units": units, "max_kl": max_kl})
     before = problem.work.nodes
     started = time.process_time()
-    found = build(SEARCHES.get(search), {"max_units": units}).solve(problem, seed=seed)
+    found = chosen.solve(problem, seed=seed)
     seconds = time.process_time() - started
+    work = replace(problem.work)
+    checks = {"evidence_seconds": evidence_of(found, problem, held_out, chosen, seed)} if evidence else {}
     outcome = held_out.run_intervention(found.best)
     return {
         "cell": cell.name,
         "search": search,
         "max_units": units,
+        "max_kl": max_kl,
         "seed": seed,
         "flips": round(float(outcome.flips()[0]), 4),
         "kl": round(float(held_out.mean_kl(outcome.states)[0]), 4),
@@ -104,12 +112,24 @@ def measured(cell: Cell, search: str, units: int | None, seed: int) -> dict[str,
         "found": [str(unit) for unit in found.best.units],
         "score": round(found.train_score[0], 4),
         "cpu_seconds": round(seconds, 1),
-        "nodes": problem.work.nodes - before,
+        "nodes": work.nodes - before,
+        **checks,
     }
 
 
+def evidence_of(found: Discovery, train: Problem, test: Problem, search: Search, seed: int) -> float:
+    """The CPU seconds of the scores, the random sets and the quick checks of `find`."""
+    started = time.process_time()
+    examined = [Examination(found.best, test)]
+    summary = summarise(
+        found, examined, train, seed=seed, work=train.work, terms=search.terms, progress=lambda _: None
+    )
+    Collection(search, seed=seed).of(examined[0], train, summary.controls)
+    return round(time.process_time() - started, 1)
+
+
 def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["cell"], row["search"], row["max_units"], row["seed"]
+    return row["cell"], row["search"], row["max_units"], row.get("max_kl"), row["seed"]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -124,51 +144,30 @@ def run(args: argparse.Namespace) -> None:
         for cell in cells:
             for units in args.units or [None]:
                 for search in args.searches:
-                    if (cell.name, search, units, seed) in done:
+                    if (cell.name, search, units, args.max_kl, seed) in done:
                         continue
-                    row = measured(cell, search, units, seed)
+                    row = measured(cell, search, units, seed, args.max_kl, args.evidence)
                     with args.out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                     print(json.dumps(row), flush=True)
-
-
-def table(args: argparse.Namespace) -> None:
-    """Markdown: one line for each cell and number of units, and one column for each search."""
-    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    rows = [row for row in rows_of(args.out) if row["search"] in args.searches]
-    for row in rows:
-        groups[row["cell"], row["max_units"]][row["search"]].append(row)
-    print(f"| cell | units | {' | '.join(args.searches)} |\n|---|---|{'---|' * len(args.searches)}")
-    for (cell, units), found in groups.items():
-        columns = " | ".join(_told(found[search]) if search in found else "" for search in args.searches)
-        print(f"| {cell} | {units or 'default'} | {columns} |")
-
-
-def _told(rows: list[dict[str, Any]]) -> str:
-    """Flips in percent with their range / KL / units / CPU seconds, means over the seeds."""
-    mean = {
-        name: statistics.mean(row[name] for row in rows) for name in ("flips", "kl", "units", "cpu_seconds")
-    }
-    flips = sorted(row["flips"] for row in rows)
-    spread = f" ({flips[0]:.1%}–{flips[-1]:.1%})".replace("%", "") if flips[0] < flips[-1] else ""
-    return f"{100 * mean['flips']:.1f}{spread} / {mean['kl']:.2f} / {mean['units']:.1f} / {mean['cpu_seconds']:.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("do", choices=("run", "table"))
     parser.add_argument(
         "--cells", nargs="+", default=["lstm"], help="lstm, smollm2, atlas, or names of cells"
     )
     parser.add_argument("--searches", nargs="+", default=["exchange", "learned", "attribution"])
     parser.add_argument("--units", nargs="+", type=int)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--max-kl", type=float)
+    parser.add_argument("--evidence", action="store_true")
     parser.add_argument("--out", type=Path, default=Path(ROWS))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    run(args) if args.do == "run" else table(args)
+    run(args)
 
 
 if __name__ == "__main__":

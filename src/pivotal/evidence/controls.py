@@ -204,9 +204,8 @@ def _learn_again(
     From one start, a fit may get stuck: on the way to its final value, a unit may first make the loss larger.
     Directions that move several units at once often do.
     """
-    starts = torch.stack(
-        (better_ends(problem.sample(_PREFIXES, seed), terms), problem.measure_activations().target)
-    )
+    sample = problem.sample(_PREFIXES, seed)
+    starts = torch.stack((better_ends(sample, terms), sample.measure_activations().target))
     refit = Refit(terms, updates=8, rate=0.1, batch=32, looks=2, positions=_POSITIONS)
     fitted = refit.fit(problem, mask.expand(len(starts), -1, -1), starts, seed=seed)
     best = int(fitted.score.argmin())

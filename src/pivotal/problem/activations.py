@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -81,9 +82,9 @@ class Standard:
         return Standard((low + high) / 2, torch.where(half > 0, half, torch.ones_like(half)))
 
 
-class NaturalRange:
-    """The 1st and the 99th percentile of each coordinate over the distinct states to edit, measured once on a sample of
-    the prefixes of a problem, also for its parts.
+class Measured:
+    """Statistics of the states to edit, and their range: the 1st and the 99th percentile of each coordinate. They are
+    measured once, on a sample of the prefixes of a problem.
 
     It refers to no problem. A problem keeps its samples; if these referred back to it, the model would stay in memory
     until Python looks for cycles, which can take many large models.
@@ -92,19 +93,24 @@ class NaturalRange:
     def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
         self._model, self._examples, self._space, self._work = model, examples, space, work
 
-    @cached_property
-    @torch.no_grad()
+    @property
+    def activations(self) -> Activations:
+        """The statistics. Measuring them counts as work."""
+        return self._found[0]
+
+    @property
     def ends(self) -> Range:
         """The range. Measuring it counts as work."""
+        return self._found[1]
+
+    @cached_property
+    @torch.no_grad()
+    def _found(self) -> tuple[Activations, Range]:
         chosen = self._examples.sampled(SAMPLE)
-        tree = (self._examples if chosen is None else self._examples.restrict(chosen)).tree
+        everyone = np.arange(len(self._examples.pairs))
+        tree = self._examples.part(everyone if chosen is None else chosen, []).tree
         self._work.forward += tree.n_live
-        seen = [
-            rows
-            for _, _, rows in _seen(self._model, self._space, _recorded_in(self._model, tree, self._space))
-        ]
-        lows, highs = zip(*(usual(torch.cat(rows)) for rows in seen), strict=True)
-        return torch.cat(lows), torch.cat(highs)
+        return _measure(self._model, tree, self._space, len(self._examples.pairs.labels))
 
 
 @torch.no_grad()
@@ -113,36 +119,37 @@ def states_to_edit(
 ) -> list[Float[Tensor, "_ coordinates"]]:
     """The distinct states of one site to edit, for each direction."""
     (site,) = space.sites
-    return [torch.cat(rows) for rows in _recorded_in(model, tree, space).rows[site.name]]
+    recorder = _recorded_in(model, tree, space, 1 + int(tree.direction.max()))
+    return [torch.cat(rows) for rows in recorder.rows[site.name]]
 
 
-def _recorded_in(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> _Recorder:
+def _recorded_in(model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int) -> _Recorder:
     """The states to edit of a tree. Where a site has no bounds, as in transformers, the first tokens of the sentences
     are left out: some units have activations in the thousands there, and only there."""
     if any(site.bounds is None for site in space.sites):
         tree = tree.without_first()
-    recorder = _Recorder(space, 1 + int(tree.direction.max()))
+    recorder = _Recorder(space, directions)
     model.states(model.prepare(tree), recorder)
     return recorder
 
 
-@torch.no_grad()
-def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
-    recorder = _Recorder(space, directions)
-    model.states(prepared, recorder)
+def _measure(
+    model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int
+) -> tuple[Activations, Range]:
+    recorder = _recorded_in(model, tree, space, directions)
     own = torch.zeros(directions, space.coordinates, device=model.device)
-    scale = torch.zeros(space.coordinates, device=model.device)
+    low, high, scale = (torch.zeros(space.coordinates, device=model.device) for _ in range(3))
     for site, where, seen in _seen(model, space, recorder):
+        low[where], high[where] = usual(torch.cat(seen))
         if site.bounds is None:
-            low, high = usual(torch.cat(seen))
-            seen = [rows.clamp(low, high) for rows in seen]
+            seen = [rows.clamp(low[where], high[where]) for rows in seen]
         everything = torch.cat(seen)
         mean = everything.mean(0)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
             own[direction, where] = rows.mean(0) if len(rows) else mean
-    return Activations(target=own.flip(0), own=own, scale=scale)
+    return Activations(target=own.flip(0), own=own, scale=scale), (low, high)
 
 
 def usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Recorder, dense
-from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
+from pivotal.problem.activations import Activations, Measured, Range, Standard
 from pivotal.problem.asking import Rejected
 from pivotal.problem.bases import with_bases
 from pivotal.problem.batch import Batch, Outcome, Work
@@ -82,13 +82,11 @@ class Problem(Batch):
         self.steps: Steps = steps
         self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
-        self._range: NaturalRange = (
-            part_of._range if part_of else NaturalRange(model, examples, self.space, work)
-        )
+        self._measured = Measured(model, examples, self.space, work)
+        self._range: Measured = part_of._range if part_of else self._measured
         self._samples: dict[tuple[int, int], Problem] = {}
         self._batches: dict[tuple[int, int], list[Batch]] = {}
         self._fixed: dict[tuple[int, int], FixedBatches] = {}
-        self._activations: Activations | None = None
 
     def __repr__(self) -> str:
         step = "every step" if self.steps == "every" else "a single step"
@@ -144,11 +142,7 @@ class Problem(Batch):
     def measure_activations(self) -> Activations:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
         model and counts its node evaluations. Later calls return the same result."""
-        if self._activations is None:
-            part = self.sample(SAMPLE)._with_kept([])
-            self.work.forward += part.tree.n_live
-            self._activations = measure(self.model, part.tensors.prepared, self.space, len(self.labels))
-        return self._activations
+        return self._measured.activations
 
     def untouched_states(self) -> Float[Tensor, "nodes coordinates"]:
         """The states of all coordinates in the untouched model. The rows of nodes that are not edited are zero."""

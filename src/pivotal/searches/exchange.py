@@ -230,7 +230,15 @@ class _Step:
     def _scores(
         self, sample: Problem, price: Float[Tensor, " bounds"], masks: HardMasks, values: RunValues
     ) -> Float[Tensor, " sets"]:
-        at_once, terms = sample.runs_at_once(), self._search.terms
-        parts = zip(masks.float().split(at_once), values.split(at_once), strict=True)
-        scored = (score_runs(sample, terms, price.expand(len(mask), -1), mask, at) for mask, at in parts)
-        return torch.cat([some.score.sum(1) for some in scored])
+        """The score of each set. Sets whose first units are in one site are scored together, because a pass can begin
+        there."""
+        space, at_once, terms = sample.space, sample.runs_at_once(), self._search.terms
+        ends = torch.tensor([site.width for site in space.sites], device=masks.device).cumsum(0)
+        first = torch.bucketize(masks.any(1).int().argmax(1), ends, right=True)
+        found = torch.empty(len(masks), device=masks.device)
+        for site in first.unique():
+            for some in (first == site).nonzero()[:, 0].split(at_once):
+                prices = price.expand(len(some), -1)
+                scored = score_runs(sample, terms, prices, masks[some].float(), values[some])
+                found[some] = scored.score.sum(1)
+        return found
