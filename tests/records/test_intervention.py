@@ -45,6 +45,7 @@ def saved(tmp_path: Path) -> Path:
         ({"values": np.zeros((2, 3))}, r"a value per direction and unit, \(2, 2\), but .* shape \(2, 3\)"),
         ({"active": np.ones((1, 2), dtype=bool)}, r"the mask \(1, 2\)"),
         ({"values": np.array([[0, np.nan], [0, 0]])}, "finite numbers"),
+        ({"steps": "sometimes"}, "Steps are single or every, not 'sometimes'"),
     ],
 )
 def test_what_is_no_intervention_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -95,6 +95,8 @@ class Intervention:
             raise PivotalError(
                 "An intervention must have at least one unit, but its mask is empty. Allow more units."
             )
+        if self.steps not in get_args(Steps):
+            raise PivotalError(f"Steps are single or every, not {self.steps!r}.")
         if twice := [unit for unit, n in Counter(map(str, self.units)).items() if n > 1]:
             raise PivotalError(
                 f"Every unit of an intervention may occur once, but {twice[0]} occurs more often."
