@@ -72,7 +72,7 @@ class TransformersLM(ChunkedLM):
         self._fingerprint = _fingerprint(
             fingerprint or checksum(model), digest_of_words(tokenizer), read_first
         )
-        with lock_of(model):
+        with self.lock:
             anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)
             self.vocabulary_size = len(self._head.weight)
@@ -142,7 +142,7 @@ class TransformersLM(ChunkedLM):
             seen.append(first_of(output).detach().float())
 
         tokens = probe_tokens(self.vocabulary.size, self.device)
-        with lock_of(self.network), hooked([self._blocks[top.block].register_forward_hook(look)]):
+        with self.lock, hooked([self._blocks[top.block].register_forward_hook(look)]):
             with hooked([top.module.register_forward_hook(lambda _, __, out: out + 1.0)]):
                 self.network(input_ids=tokens, use_cache=False)
             self.network(input_ids=tokens, use_cache=False)
@@ -185,11 +185,11 @@ class TransformersLM(ChunkedLM):
         return states.float() if states.dtype.itemsize < 4 else states
 
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
-        with lock_of(self.network):
+        with self.lock:
             if not self._trunk.continues:
                 return super().reading(prompt, texts, applied)
         return TransformersReading(
-            self._trunk, lock_of(self.network), prompt, self.vocabulary.priming, texts, applied, self.device
+            self._trunk, self.lock, prompt, self.vocabulary.priming, texts, applied, self.device
         )
 
     def attached(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import Tap, check_not_lent, edited, running
+from pivotal.models.hooks import Tap, check_not_lent, edited, hooked, running
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.transformers.anatomy import Anatomy, probe_tokens
 from pivotal.models.tree import PrefixTree, Span
@@ -150,12 +150,8 @@ class Trunk:
             raise _Reached
 
         handle = self._anatomy.blocks[block].register_forward_pre_hook(catch, with_kwargs=True)
-        try:
+        with suppress(_Reached), hooked([handle]):
             self._forward(layout, past, 1, start, entries.get(start))
-        except _Reached:
-            pass
-        finally:
-            handle.remove()
         if len(entries) >= _ENTRIES:
             del entries[next(iter(entries))]  # the oldest
         entries[block] = caught[0]
