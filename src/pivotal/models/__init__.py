@@ -12,7 +12,7 @@ from torch import nn
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
-from pivotal.models.in_memory import device_of, wrapped
+from pivotal.models.in_memory import wrapped
 from pivotal.models.intervened import IntervenedModel
 from pivotal.models.module import ModuleLM
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -59,13 +59,19 @@ def load_model(
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"batch_nodes must be 1 or more, but it is {batch_nodes}.")
-    here = device_of(spec) if isinstance(spec, nn.Module) and device is None else device_named(device)
-    number = _dtype(dtype, here)
+    own = next((str(w.device) for w in spec.parameters()), None) if isinstance(spec, nn.Module) else None
+    here = device_named(device or own)
+    how: Any = {"device": here, "dtype": _dtype(dtype, here), "priming": priming}
     if isinstance(spec, nn.Module):
-        model = wrapped(spec, tokenizer, name=name, priming=priming, device=here, dtype=number)
+        model = wrapped(spec, tokenizer, name=name, **how)
+        if (device and model.device.type != here.type) or how["dtype"] not in (None, model.dtype):
+            raise PivotalError(
+                f"A Transformers model in memory stays on {model.device} in {model.dtype}, but {here} and "
+                f"{how['dtype'] or model.dtype} were asked for. Move it first, with model.to(…)."
+            )
     else:
         with downloads(download):
-            model = _opened(str(spec), device=here, dtype=number, priming=priming)
+            model = _opened(str(spec), **how)
     if batch_nodes is not None and model.batch_nodes is not None:
         model.batch_nodes = batch_nodes
     return model

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-import torch
 from torch import nn
 
 from pivotal.errors import PivotalError
@@ -17,24 +16,14 @@ from pivotal.models.transformers.lm import TransformersLM
 _RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
 
 
-def device_of(module: nn.Module) -> torch.device:
-    """Where the weights of a module are; for a model that is spread over several devices, where the first are."""
-    return next((weight.device for weight in module.parameters()), torch.device("cpu"))
-
-
 def wrapped(
-    module: nn.Module,
-    tokenizer: Any,
-    *,
-    name: str | None,
-    priming: str | None,
-    device: torch.device,
-    dtype: torch.dtype | None,
+    module: nn.Module, tokenizer: Any, *, name: str | None, priming: str | None, **how: Any
 ) -> LanguageModel:
     """The language model of a module. `tokenizer` is a Hugging Face tokenizer, or for a recurrent module its words:
-    a list in the order of their ids, or a mapping from words to ids."""
+    a list in the order of their ids, or a mapping from words to ids. `how` are the device and the number type of a
+    recurrent one."""
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
-        return _transformer(module, tokenizer, name, priming, device, dtype)
+        return _transformer(module, tokenizer, name, priming)
     recurrent = _only(module, _RECURRENT)
     embedding, output = _only(module, nn.Embedding), _only(module, nn.Linear)
     if recurrent is None or embedding is None or output is None:
@@ -47,32 +36,17 @@ def wrapped(
     start = priming if priming is not None else "<eos>" * ("<eos>" in words)
     modules = (embedding, recurrent, output)
     called = name or type(module).__name__
-    return RecurrentLM.from_modules(called, *modules, words, priming=start, device=device, dtype=dtype)
+    return RecurrentLM.from_modules(called, *modules, words, priming=start, **how)
 
 
-def _transformer(
-    module: Any,
-    tokenizer: Any,
-    name: str | None,
-    priming: str | None,
-    device: torch.device,
-    dtype: torch.dtype | None,
-) -> LanguageModel:
+def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:
     if not callable(tokenizer):
         raise PivotalError(
             f"A Hugging Face model needs its tokenizer, but it was given {tokenizer!r:.80}. Write "
             "load_model(model, tokenizer), with AutoTokenizer.from_pretrained of the same name."
         )
     called = name or PurePath(module.config.name_or_path).name or type(module).__name__
-    model = TransformersLM(called, module, tokenizer, priming=priming)
-    own = device_of(module)
-    if own.type != device.type or dtype not in (None, model.dtype):
-        asked, kept = (str(number).removeprefix("torch.") for number in (dtype or model.dtype, model.dtype))
-        raise PivotalError(
-            f"A Transformers model in memory stays on {own} in {kept}, but {device} and {asked} were asked for. "
-            "Move it first, with model.to(…)."
-        )
-    return model
+    return TransformersLM(called, module, tokenizer, priming=priming)
 
 
 def _only(module: nn.Module, kinds: type | tuple[type, ...]) -> Any:
