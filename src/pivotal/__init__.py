@@ -29,12 +29,11 @@ _HOME = {
     for module, names in {
         "errors": "PivotalError",
         "evidence.certify": "certify",
-        "evidence.check": "check",
         "evidence.evaluation": "Evaluation evaluate",
         "evidence.side_effects": "transfer",
         "evidence.trace": "trace",
         "jobs.find": "Finding",
-        "jobs.front_door": "find",
+        "jobs.front_door": "check find",
         "jobs.run_folder": "RunFolder",
         "jobs.runs": "runs",
         "jobs.study.job": "study",

@@ -9,12 +9,12 @@ from pivotal import testing as testing
 from pivotal import units as units
 from pivotal.errors import PivotalError as PivotalError
 from pivotal.evidence.certify import certify as certify
-from pivotal.evidence.check import check as check
 from pivotal.evidence.evaluation import Evaluation as Evaluation
 from pivotal.evidence.evaluation import evaluate as evaluate
 from pivotal.evidence.side_effects import transfer as transfer
 from pivotal.evidence.trace import trace as trace
 from pivotal.jobs.find import Finding as Finding
+from pivotal.jobs.front_door import check as check
 from pivotal.jobs.front_door import find as find
 from pivotal.jobs.run_folder import RunFolder as RunFolder
 from pivotal.jobs.runs import runs as runs

@@ -14,6 +14,7 @@ from torch import nn
 
 import pivotal
 from pivotal.errors import PivotalError
+from pivotal.models.base import checked
 from pivotal.models.planted import plant
 from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.searches.attribution import Attribution
@@ -151,3 +152,23 @@ def test_other_questions_are_asked_with_the_units_set() -> None:
     assert unmapped is not None and unmapped.flipped is None
     with pytest.raises(PivotalError, match="belongs to the model"):
         pivotal.transfer(found, pivotal.load_model("wiki-lstm"), "planted")
+
+
+def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(tmp_path: Path) -> None:
+    model, pairs = plant().model, PlantedAgreement().pairs()
+    search = Attribution(max_units=3, refit=20)
+    question = pivotal.Question(model, pairs)  # type: ignore[arg-type]
+    finding = pivotal.find(question, search=search, out=tmp_path / "run", **QUICK)
+    assert finding.summary.flip_accuracy == 1 and finding.folder.settings["model"] == "planted"
+    for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
+        assert pivotal.check(*asked, most=50).sampled == 50
+    assert pivotal.check("planted", "planted", most=50, test=81).test == 81
+
+
+def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:
+    with pytest.raises(PivotalError, match=r"a PairSet or a list of rows, not int\."):
+        pivotal.find("planted", 3)
+    pairs = PlantedAgreement().pairs()[:20]
+    for model in ("wiki-lstm", pairs):
+        with pytest.raises(PivotalError, match=r"A loaded model is needed here, but this is .*load_model"):
+            checked(model)

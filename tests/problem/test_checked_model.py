@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import pivotal
 from pivotal.errors import PivotalError
+from pivotal.evidence.check import check
 from pivotal.jobs.find import find
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import checked_model, model_of
@@ -38,7 +38,7 @@ def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path
     with pytest.raises(PivotalError, match=said):
         find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
     with pytest.raises(PivotalError, match=said):
-        pivotal.check(question, PLANTED)
+        check(question, PLANTED)
     assert not (tmp_path / "run").exists()
 
 

@@ -86,6 +86,11 @@ def evaluate(
     `controls` is the number of random sets with as many units that it is compared with. Their values are fitted on
     `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound.
     """
+    if not isinstance(problem, Problem):
+        raise PivotalError(
+            "An intervention is evaluated on a Problem, such as pivotal.Problem(model, pairs), but this is "
+            f"{str(problem)[:60]!r}. pivotal.transfer(intervention, model, question) takes any question."
+        )
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
     check_question(intervention, problem)
     examination = Examination(intervention, problem)

@@ -16,7 +16,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.evidence.rivals import PREFIXES, Rivals
-from pivotal.models.base import LanguageModel
+from pivotal.models.base import LanguageModel, checked
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.examples import Examples
@@ -225,7 +225,7 @@ def transfer(
     accuracy before and after. `labels` maps labels of the question to those of the intervention. `parts` are the
     questions of a folder, if they were read already, and `trained` the prefixes of the run's training pairs.
     """
-    intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+    intervention.check_model(checked(model).name, model.fingerprint(), any_model=any_model)
     if isinstance(question, PairSet):
         parts, question = [Part(question.name, question)], Question()
     asked = question if isinstance(question, Question) else Question(phenomenon=str(question))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.examination import Examination
-from pivotal.models.base import LanguageModel
+from pivotal.models.base import LanguageModel, checked
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.asking import AskedPair, Asking
@@ -49,6 +49,7 @@ def trace(
     any_model: bool = False,
 ) -> Trace:
     """Trace one sentence. By default it is edited towards the word that the untouched model does not prefer."""
+    checked(model)
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
     model = model.in_bases(intervention.bases)
     if direction is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from torch import nn
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
+from pivotal.evidence.check import check as examine
 from pivotal.jobs import find as job
 from pivotal.jobs.find import Finding
 from pivotal.models import LanguageModel, load_model
 from pivotal.options import options_of
+from pivotal.problem.prepare import model_of
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
+from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Level
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Search
@@ -71,6 +75,24 @@ def find(
     )
 
 
+def check(
+    model: Question | LanguageModel | nn.Module | str | Path = "wiki-lstm",
+    *asked: Any,
+    most: int | None = None,
+    name: str | None = None,
+    device: str | None = None,
+    **settings: Any,
+) -> CheckReport:
+    """Check a question before a search: what can be asked, what the model knows, and what the split shares. Model,
+    question and `settings` are given as to `find`.
+
+    All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
+    all. By default these are 2,000 pairs, and fewer in a model with more than 4,000 units, down to 100.
+    """
+    question, loaded, pairs = _question(model, asked, name, device, settings)
+    return examine(question, loaded or model_of(question, device), pairs, most=most)
+
+
 def _question(
     model: Any, asked: tuple[Any, ...], name: str | None, device: str | None, settings: dict[str, Any]
 ) -> tuple[Question, LanguageModel | None, PairSet | None]:
@@ -81,15 +103,23 @@ def _question(
                 "A Question holds the model, the pairs and all settings, but other arguments were given with it. Put "
                 "them into the Question."
             )
-        return model, None, None
+        stated = {field.name: getattr(model, field.name) for field in fields(model)}
+        if isinstance(model.model, str) and isinstance(model.phenomenon, str):
+            return model, None, None
+        return _question(stated.pop("model"), (stated.pop("phenomenon"),), name, device, stated)
     if len(asked) > 2:
         raise PivotalError(
-            f"find takes a model, its tokenizer or words, and a question, but {len(asked) + 1} arguments were given."
+            "What is asked is a model, its tokenizer or words, and a question, but "
+            f"{len(asked) + 1} arguments were given."
         )
     tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
     named = isinstance(model, str | Path)
     loaded = None if named else load_model(model, tokenizer, name=name, device=device)
     label = str(model) if loaded is None else loaded.name
+    if not isinstance(phenomenon, str | Path | Iterable | None):
+        raise PivotalError(
+            f"A question is a name, a file, a PairSet or a list of rows, not {type(phenomenon).__name__}."
+        )
     pairs, held_out = _in_memory(phenomenon), _in_memory(settings.get("test"))
     for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
         if given is not None:

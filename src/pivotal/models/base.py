@@ -26,6 +26,15 @@ from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Steps, Unit, UnitSpace, select_sites
 
 
+def checked(model: Any) -> LanguageModel:
+    """A model that somebody gave. Raises PivotalError if it is not one, such as its name."""
+    if not isinstance(model, LanguageModel):
+        raise PivotalError(
+            f"A loaded model is needed here, but this is {str(model)[:60]!r}. Load it with pivotal.load_model(…)."
+        )
+    return model
+
+
 class LanguageModel(ABC):
     """A frozen autoregressive language model whose activations can be edited.
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.models.base import LanguageModel
+from pivotal.models.base import LanguageModel, checked
 from pivotal.models.edits import Recorder, dense
 from pivotal.problem.activations import Activations, Measured, Range, Standard
 from pivotal.problem.asking import Rejected
@@ -63,6 +63,12 @@ class Problem(Batch):
                 raise PivotalError(
                     f"{name} cannot be {choice!r}.{did_you_mean(str(choice), get_args(choices))}", name
                 )
+        if not isinstance(pairs, PairSet | Examples):
+            raise PivotalError(
+                f"A problem asks a PairSet, but this is {str(pairs)[:60]!r}. Use pivotal.load_phenomenon(…) or "
+                "pivotal.read_pairs(…)."
+            )
+        checked(model)
         work = Work() if work is None else work
         matched = values == "interchange" or objective == "counterfactual"
         examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps, matched=matched)
