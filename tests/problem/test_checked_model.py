@@ -19,11 +19,11 @@ PLANTED = plant().model
 REFUSED = {
     "name": (
         Question("wiki-lstm", "planted"),
-        "its own model, wiki-lstm, but .* given is planted. Give that model",
+        "names the model wiki-lstm, but .* given is planted. Give that",
     ),
     "priming": (
         Question("planted", "planted", priming="The"),
-        r"states 'The', .* Load it with priming='The'\.",
+        r"states the priming 'The', .* Load it with priming='The'\.",
     ),
     "dtype": (
         Question("planted", "planted", dtype="float64"),
