@@ -14,8 +14,9 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import MaskedEdit, Sources, dense
+from pivotal.models.planted import plant
 from pivotal.models.tensors import distinct_rows, shared_rows
-from pivotal.models.tree import Span
+from pivotal.models.tree import PrefixTree, Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
 
@@ -100,6 +101,18 @@ def test_its_gradients_are_the_formulas(level: tuple[int, list[Span]], runs: int
     ours = torch.autograd.grad((found * weights).sum(), (h, mask, values))
     plain = torch.autograd.grad((torch.stack(pieces) * weights).sum(), (h, mask, values))
     assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
+
+
+def test_an_edit_of_a_site_that_the_model_lacks_is_an_error() -> None:
+    """Also if it names others: a site in a basis is computed only by the model with that basis."""
+    model = plant().model
+    prepared = model.prepare(PrefixTree.build([model.encode("The noun0a").ids], [1], [0], "single"))
+    both = UnitSpace((model.sites[0], Site("hidden.0@pca", 3, within="hidden.1")))
+    mask = torch.ones(1, len(both))
+    with pytest.raises(
+        PivotalError, match=r"planted has no hidden.0@pca. A site in a basis needs the model with"
+    ):
+        model.states(prepared, MaskedEdit(both, mask, torch.zeros(1, 2, both.coordinates)))
 
 
 def test_dense_puts_an_intervention_in_its_place() -> None:

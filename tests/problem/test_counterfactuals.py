@@ -11,6 +11,7 @@ from tests.models.tiny import random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.bases import Basis
 from pivotal.models.planted import plant
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
@@ -136,3 +137,16 @@ def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged() -> N
     problem = Problem(PLANTED.model, pairs, values="interchange")
     assert len(problem) == 1 and len(problem.whole) == 2 and problem.clean_accuracy == 0.5
     assert problem.restrict([0]).whole is not problem.whole
+
+
+def test_bases_of_one_name_have_states_of_their_own() -> None:
+    """All coordinates of a rotation are the whole site, whichever rotation was asked first."""
+    own = Problem(PLANTED.model, PAIRS.sample(40), sites="hidden.0", values="interchange")
+    expected = own.run(*masks(own, list(own.space))).log_ratio
+    for seed in range(2):
+        width = own.space.coordinates
+        noise = torch.randn(width, width, generator=torch.Generator().manual_seed(seed))
+        rows = torch.linalg.qr(noise).Q
+        model = PLANTED.model.in_bases({"hidden.0@mine": Basis.rotation("mine", rows)})
+        problem = Problem(model, own.examples, sites="hidden.0@mine", values="interchange")
+        torch.testing.assert_close(problem.run(*masks(problem, list(problem.space))).log_ratio, expected)

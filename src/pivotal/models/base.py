@@ -17,7 +17,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.bases.basis import Basis, check_basis, stored_bases
 from pivotal.models.bases.edit import in_own_sites, own_site
-from pivotal.models.edits import Edit
+from pivotal.models.edits import Edit, sites_of
 from pivotal.models.intervened import Applied, IntervenedModel, NextWord, Reading, Rereading
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
@@ -85,6 +85,12 @@ class LanguageModel(ABC):
 
     def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
         """The last hidden state of every live node, in the tree's order, with the edit applied."""
+        wanted = None if edit is None else sites_of(edit)
+        if wanted and (unknown := sorted(wanted - {site.name for site in self.sites})):
+            raise PivotalError(
+                f"An edit must reach every site that it names, but {self.name} has no {', '.join(unknown)}. A site in "
+                "a basis needs the model with that basis, such as the model of the problem."
+            )
         return self.compute(prepared, None if edit is None else in_own_sites(edit, self.bases))
 
     def fixed(self, prepared: Any, runs: int) -> Any | None:

@@ -19,7 +19,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding
 from pivotal.problem.asking import AskedPair
 from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.units import UnitSpace
+from pivotal.units import Site, UnitSpace
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Counterfactuals:
     """The tree of the counterfactual prefixes, and the states of its nodes, which are computed once."""
 
     tree: PrefixTree
-    _states: dict[str, Float[Tensor, "nodes coordinates"]] = field(default_factory=dict)
+    _states: dict[Site, Float[Tensor, "nodes coordinates"]] = field(default_factory=dict)
     _last: Float[Tensor, "live width"] | None = None
 
     def sources(self, model: LanguageModel, space: UnitSpace, tree: PrefixTree) -> Sources:
@@ -38,11 +38,11 @@ class Counterfactuals:
     @torch.no_grad()
     def states(self, model: LanguageModel, space: UnitSpace) -> dict[str, Float[Tensor, "nodes coordinates"]]:
         """The states of the untouched model by site, one row for each node of the tree."""
-        if missing := [site for site in space.sites if site.name not in self._states]:
+        if missing := [site for site in space.sites if site not in self._states]:
             recorder = Recorder({site.name: slice(None) for site in missing}, len(self.tree.token))
             self._last = model.states(model.prepare(self.tree), recorder)[:, 0]
-            self._states |= recorder.states
-        return self._states
+            self._states |= {site: recorder.states[site.name] for site in missing}
+        return {site.name: self._states[site] for site in space.sites}
 
     @torch.no_grad()
     def said(self, model: LanguageModel, tree: PrefixTree) -> Float[Tensor, "live width"]:

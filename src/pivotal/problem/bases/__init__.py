@@ -53,10 +53,9 @@ def given_bases(model: LanguageModel, sites: str) -> dict[str, Basis]:
     """The bases of a pattern of sites that no job makes: those that the model has already, and those in files."""
     bases: dict[str, Basis] = {}
     for wanted in sites_in_bases(model.sites, sites):
-        kind = BASES.get(wanted.basis)
-        if wanted.name in model.bases:
+        if wanted.name in model.bases:  # also a basis of one's own, which is of no kind
             bases[wanted.name] = model.bases[wanted.name]
-        elif (basis := kind().read(wanted)) is not None:
+        elif (basis := BASES.get(wanted.basis)().read(wanted)) is not None:
             bases[wanted.name] = _checked(wanted, basis)
     return bases
 
