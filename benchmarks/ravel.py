@@ -21,20 +21,21 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from ravel_instances import Asked, Ids, Instance, Sizes, answer_rows, instances, read, what_it_knows
+from ravel_instances import Asked, Ids, Instance, Right, Sizes, answer_rows, instances, read, what_it_knows
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.parametrizations import orthogonal
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import share_of
+from pivotal.files import write_text
 from pivotal.models import LanguageModel, load_model
 from pivotal.models.bases.basis import components
 from pivotal.models.bases.edit import own_site
@@ -51,6 +52,8 @@ from pivotal.units import Unit
 
 BATCH = 32
 """Instances per update, half of them about the attribute that is to change."""
+LOOKS = 3
+"""How often a training is validated; the best of these is tested."""
 
 
 # -- instances as trees ------------------------------------------------------------------------------------
@@ -246,9 +249,8 @@ def class_means(setup: Setup, dims: Sequence[int]) -> Candidates:
     of = torch.tensor([names.index(one.own) for one in those])
     means = torch.stack([states[of == i].mean(0) for i in range(len(names))])
     directions = components(means)[1].float()
-    for k in dims:
-        if k < len(names):
-            yield {}, k, along(setup.site, directions[:k])
+    for k in dict.fromkeys(min(k, len(names) - 1) for k in dims):
+        yield {}, k, along(setup.site, directions[:k])
 
 
 def trained(setup: Setup, dims: Sequence[int], *, isolating: bool) -> Candidates:
@@ -259,14 +261,15 @@ def trained(setup: Setup, dims: Sequence[int], *, isolating: bool) -> Candidates
         torch.manual_seed(setup.seed)
         layer: Any = orthogonal(nn.Linear(width, k, bias=False))
         optimiser = torch.optim.AdamW(layer.parameters(), lr=setup.rate, weight_decay=0)
-        for update in range(setup.updates):
+        for update in range(1, setup.updates + 1):
             part = parts[update % len(parts)]
             optimiser.zero_grad()
             edit = Along(setup.site, part.states_of(setup.site), layer.weight)
             part.loss(edit, isolating=isolating).backward()
             optimiser.step()
-        rows = layer.weight.detach().clone()
-        yield {"updates": setup.updates, "rate": setup.rate}, k, along(setup.site, rows)
+            if update % (setup.updates // LOOKS) == 0:
+                rows = layer.weight.detach().clone()
+                yield {"updates": update, "rate": setup.rate}, k, along(setup.site, rows)
 
 
 def ranked(setup: Setup, dims: Sequence[int], kind: str, *, isolating: bool) -> Candidates:
@@ -392,16 +395,16 @@ def known(args: argparse.Namespace, model: LanguageModel) -> dict[str, list[Inst
         **{one.name: getattr(args, one.name) for one in fields(Sizes) if getattr(args, one.name, None)}
     )
     path = Path(args.work) / f"{model.name}-{args.type}.json"
-    if not path.is_file():
-        started = time.process_time()
-        right = what_it_knows(model, ravel, sizes)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"sizes": asdict(sizes), "right": right}), encoding="utf-8")
-        print(f"asked in {time.process_time() - started:.0f} CPU seconds", flush=True)
-    right = json.loads(path.read_text(encoding="utf-8"))["right"]
+    right: dict[str, Right] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    for attribute in ravel.prompts:
+        if attribute not in right:
+            right[attribute] = what_it_knows(model, ravel, attribute, sizes)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps(right))
     right = {
-        a: {p: {e: tuple(t) for e, t in told.items()} for p, told in some.items()}
-        for a, some in right.items()
+        name: {prompt: {entity: tuple(ids) for entity, ids in told.items()} for prompt, told in some.items()}
+        for name, some in right.items()
+        if some
     }
     if len(right) < 2:
         raise PivotalError(

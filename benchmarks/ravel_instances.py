@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,6 +23,8 @@ from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
 
 Ids = tuple[int, ...]
+Right: TypeAlias = dict[str, dict[str, Ids]]
+"""By prompt and entity: the tokens of the right answer."""
 
 KINDS = ("city", "nobel_prize_winner", "occupation", "physical_object", "verb")
 FILES = ("entity_attributes", "attribute_to_prompts", "entity_to_split", "prompt_to_split")
@@ -148,8 +150,7 @@ class Knowledge:
 
     def __init__(self, model: LanguageModel, ravel: Ravel, at_once: int = 64) -> None:
         self._model, self._ravel, self._at_once = model, ravel, at_once
-        self.right: dict[str, dict[str, dict[str, Ids]]] = defaultdict(lambda: defaultdict(dict))
-        """By attribute, prompt and entity: the tokens of the answer."""
+        self.right: Right = defaultdict(dict)
 
     @torch.no_grad()
     def ask(self, attribute: str, prompt: str, entities: Iterable[str]) -> float:
@@ -161,7 +162,7 @@ class Knowledge:
             if value and (said := answer(model, one, value)) is not None:
                 asked.append(one)
                 answers.append(said)
-        right = self.right[attribute][prompt]
+        right = self.right[prompt]
         for start in range(0, len(asked), self._at_once):
             some = slice(start, start + self._at_once)
             told = zip(asked[some], answers[some], strict=True)
@@ -200,49 +201,27 @@ class Sizes:
     """Instances of each attribute in each other split."""
 
 
-def what_it_knows(
-    model: LanguageModel, ravel: Ravel, sizes: Sizes, seed: int = 0
-) -> dict[str, dict[str, dict[str, Ids]]]:
-    """The right answers to the prompts of each attribute that the model answers best. Attributes that it does not know
-    are left out."""
+def what_it_knows(model: LanguageModel, ravel: Ravel, attribute: str, sizes: Sizes, seed: int = 0) -> Right:
+    """The right answers to those prompts of an attribute that the model answers best. There are none if it does not
+    know the attribute."""
     rng, known = random.Random(seed), Knowledge(model, ravel)
-    entities = dict(
-        zip(
-            SPLITS,
-            (_some(ravel.entities(s), n, rng) for s, n in zip(SPLITS, sizes.entities, strict=True)),
-            strict=True,
-        )
-    )
-    few = _some(entities["train"], sizes.tried, rng)
-    for attribute in ravel.prompts:
-        best: dict[str, list[str]] = {}
-        share = 0.0
-        for split, many in zip(SPLITS, sizes.prompts, strict=True):
-            tried = _some(
-                [one for one in ravel.prompts_of(attribute, split) if not one.endswith(" ")],
-                sizes.screened,
-                rng,
-            )
-            score = {prompt: known.ask(attribute, prompt, few) for prompt in tried}
-            best[split] = sorted(tried, key=lambda one: -score[one])[:many]
-            if split == "train":
-                share = max(score.values(), default=0.0)
-                if share < sizes.least:
-                    break
-        print(f"{ravel.kind} {attribute}: {share:.0%} with the best prompt", flush=True)
-        tried_here = known.right.pop(attribute)
-        if share < sizes.least:
-            continue
-        for split, prompts in best.items():
-            for prompt in prompts:
-                known.right[attribute][prompt] |= tried_here[prompt]
-                asked = (
-                    entities["train"]
-                    if split != "train"
-                    else [one for some in entities.values() for one in some]
-                )
-                known.ask(attribute, prompt, [one for one in asked if one not in few])
-    return {attribute: dict(prompts) for attribute, prompts in known.right.items()}
+    entities = [_some(ravel.entities(split), n, rng) for split, n in zip(SPLITS, sizes.entities, strict=True)]
+    few = _some(entities[0], sizes.tried, rng)
+    for split, many in zip(SPLITS, sizes.prompts, strict=True):
+        prompts = [one for one in ravel.prompts_of(attribute, split) if not one.endswith(" ")]
+        score = {one: known.ask(attribute, one, few) for one in _some(prompts, sizes.screened, rng)}
+        if split == "train":
+            share = max(score.values(), default=0.0)
+            print(f"{ravel.kind} {attribute}: {share:.0%} with the best prompt", flush=True)
+            if share < sizes.least:
+                return {}
+        best = sorted(score, key=lambda one: -score[one])
+        for prompt in best[many:]:
+            known.right.pop(prompt, None)
+        for prompt in best[:many]:
+            for some in entities if split == "train" else entities[:1]:
+                known.ask(attribute, prompt, [one for one in some if one not in few])
+    return dict(known.right)
 
 
 def _some(names: Sequence[str], many: int, rng: random.Random) -> list[str]:
@@ -271,7 +250,7 @@ class Instance:
 def instances(
     model: LanguageModel,
     ravel: Ravel,
-    right: dict[str, dict[str, dict[str, Ids]]],
+    right: dict[str, Right],
     sizes: Sizes,
     seed: int = 0,
 ) -> dict[str, list[Instance]]:
@@ -299,7 +278,7 @@ def instances(
 def _drawn(
     model: LanguageModel,
     ravel: Ravel,
-    right: dict[str, dict[str, dict[str, Ids]]],
+    right: dict[str, Right],
     attribute: str,
     splits: tuple[str, str],
     many: int,

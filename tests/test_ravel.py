@@ -85,7 +85,7 @@ def planted() -> ModuleLM:
 def made(bench: ModuleType, folder: Path, model: ModuleLM) -> dict[str, list[Any]]:
     data = sys.modules["ravel_instances"]
     ravel, sizes = data.read(folder, "verb"), data.Sizes(least=0.5, train=64, test=32)
-    right = data.what_it_knows(model, ravel, sizes)
+    right = {name: data.what_it_knows(model, ravel, name, sizes) for name in ravel.prompts}
     assert {name: len(some) for name, some in right.items()} == {"Color": 3, "Size": 3}
     return data.instances(model, ravel, right, sizes)
 
