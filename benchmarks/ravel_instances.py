@@ -72,7 +72,7 @@ def read(folder: str | Path, kind: str) -> Ravel:
     found = Ravel(kind, values, prompts, entity_split, prompt_split)
     for names, splits, path in (
         (values, entity_split, paths[2]),
-        ({one for some in prompts.values() for one in some}, prompt_split, paths[3]),
+        ([one for some in prompts.values() for one in some], prompt_split, paths[3]),
     ):
         for name in names:
             if splits.get(name) not in SPLITS:
