@@ -18,13 +18,12 @@ Steps = Literal["single", "every"]
 """The steps at which units are edited: at the cue only, or at every step of the prefix."""
 
 Objective = Literal["flips", "counterfactual"]
-"""What the edited model should do: prefer the other word, or say at every position what it says itself after the
-counterfactual prefix."""
+"""What the edited model should do: prefer the other word, or predict at every position what the untouched model
+predicts after the counterfactual prefix."""
 
 Values = Literal["unbounded", "natural", "interchange"]
-"""What units may be set to: anything that the model can compute with; values inside the natural range of each unit, the
-1st to 99th percentile of its own states at the edited steps; or, pair by pair, what they are in the counterfactual
-prefix."""
+"""What units may be set to: any value; values inside the natural range of each unit, the 1st to 99th percentile of its
+own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
 
 KEEP_KL = 0.02
 """The bound on the KL of text that must stay, if the user gives none."""

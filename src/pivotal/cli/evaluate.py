@@ -25,11 +25,11 @@ _READING = ("lower", "unknown", "columns", "skip_bad")
 @dataclass(frozen=True)
 class EvaluateOptions:
     labels: str = ""
-    """Which labels of the other question are which of the intervention, e.g. he=male,she=female."""
+    """How labels of the other question map to those of the intervention, e.g. he=male,she=female."""
     part: Literal["test", "train", "all"] | None = None
     """Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."""
     panel: bool = False
-    """Ask every other bundled phenomenon and read ordinary text with the intervention applied."""
+    """Score every other bundled phenomenon, and ordinary text, with the intervention applied."""
     sentences: str | None = None
     """With --panel: a text file of your own instead of the bundled one, a sentence per line."""
 

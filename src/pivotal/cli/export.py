@@ -95,7 +95,7 @@ class PushOptions:
     dry_run: bool = False
     """Write shared/ORG-NAME, print the card, and upload nothing."""
     out: str | None = None
-    """The same, to a folder of this name."""
+    """Write to this folder, and upload nothing."""
 
 
 @shared_options.takes_options

@@ -48,8 +48,8 @@ class FindOptions:
     """What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds the change
     of each question, --max-kl (default 0.02) the KL of the text. May be repeated."""
     runs: int = 1
-    """Number of runs, with consecutive seeds. A seed draws the training pairs on which units are chosen, and the noise
-    of a search that has some."""
+    """Number of runs, with consecutive seeds. The seed determines on which training pairs units are chosen, and the
+    noise of the search, if any."""
     search: str | None = None
     """A name from `pivotal list searches`. Default: exchange, or learned with a preset or an option that only learned
     has."""
@@ -59,8 +59,8 @@ class FindOptions:
     """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
     is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
     evidence: Literal["none", "quick", "full"] = "quick"
-    """How much is checked before the verdict. none stops after the held-out scores. full repeats the search with
-    permuted labels and tests other phenomena. For a finished run, the missing checks are added."""
+    """How much is checked before the verdict. none: held-out scores only. full: also a search with permuted labels, and
+    other phenomena. For a finished run, the missing checks are added."""
     batch_nodes: int | None = None
     """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
     out: str | None = None
@@ -68,7 +68,7 @@ class FindOptions:
     overwrite: bool = False
     """Replace the content of the folder."""
     force: bool = False
-    """Search even if the pairs are too few to show anything."""
+    """Search even if there are too few pairs to show anything."""
 
     def __post_init__(self) -> None:
         check_least(self, batch_nodes=1)

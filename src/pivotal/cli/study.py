@@ -87,8 +87,8 @@ class MergeOptions:
     help_panel: ClassVar[str] = shared_options.OUTPUT
 
     merge: list[str] | None = None
-    """Run nothing, and collect the finished runs of this folder of the same study, e.g. of another machine. May be
-    repeated. If several folders have a run, that of --out counts, or else that of the first."""
+    """Run nothing; collect the finished runs of this folder of the same study, e.g. from another machine. May be
+    repeated. If several folders have a run, the one in --out counts, otherwise the first."""
     light: bool = False
     """With --merge: copy only the interventions of the runs, not their whole folders."""
 

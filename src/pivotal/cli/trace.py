@@ -27,7 +27,7 @@ class TraceOptions:
     """The two words asked about, WORD,WORD, in the order of the labels. Default: the last word of the sentence that the
     phenomenon asks about, and the word that it is paired with."""
     cue: str | None = None
-    """The cue, or its index from 0. Default: the word that is a cue in the phenomenon."""
+    """The cue, or its index from 0. Default: the word that is the cue in the phenomenon."""
     out: str | None = None
     """Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json)."""
     overwrite: bool = False

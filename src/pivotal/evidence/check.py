@@ -1,4 +1,4 @@
-"""Check a question before a search: what can be asked, what the model knows, and how long a search would take."""
+"""Check a question before a search: what the model can score, what it knows, and how long a search would take."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check(
     *,
     most: int | None = None,
 ) -> CheckReport:
-    """Check a question before a search: what can be asked, what the model knows, and what the split shares.
+    """Check a question before a search: what the model can score, what it knows, and what the split shares.
 
     `model` is the question's model, if it is already loaded. `pairs` replace the pairs of the question.
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes

@@ -219,7 +219,7 @@ def transfer(
     parts: Sequence[Part] | None = None,
     trained: frozenset[str] | None = None,
 ) -> Transfer:
-    """Ask other questions with the intervention applied: a name, a file, a folder such as `blimp:FOLDER`, or pairs.
+    """Score other questions with the intervention applied: a name, a file, a folder such as `blimp:FOLDER`, or pairs.
 
     Where the labels are those of the intervention, the result has the share of preferences that flip, otherwise the
     accuracy before and after. `labels` maps labels of the question to those of the intervention. `parts` are the

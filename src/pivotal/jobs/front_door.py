@@ -44,14 +44,14 @@ def find(
 ) -> Finding:
     """Find the units of a model that decide a question, test them on held-out pairs, and store the run in a folder.
 
-        find(model, tokenizer, "question.yaml")       # a Hugging Face model that is loaded
+        find(model, tokenizer, "question.yaml")       # a loaded Hugging Face model
         find(lstm, words, pairs)                      # a torch module with its words in the order of their ids
         find("wiki-lstm", "number-agreement")         # names, as on the command line
 
     A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of rows with the keys of
     a pairs file. `settings` are the fields of `Question`, such as `steps="single"`, `sites="mlp"`, or `test`, the
-    number of held-out pairs or these pairs themselves. A Question may also stand in place of the model. `search` is a
-    search or its name, and `max_units` the most units that it may set. `name` is what results call a model in memory.
+    number of held-out pairs or these pairs themselves. A Question may also take the place of the model. `search` is a
+    search or its name, and `max_units` the most units that it may set. `name` names a model in memory in the results.
     The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a finished one is read
     from its folder.
     """

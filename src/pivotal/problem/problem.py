@@ -122,7 +122,7 @@ class Problem(Batch):
 
     @cached_property
     def prefix_ids(self) -> np.ndarray:
-        """For each example, the number of its prefix. Pairs with the same prefix are no independent evidence."""
+        """For each example, the number of its prefix. Pairs with the same prefix are not independent evidence."""
         return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
 
     @cached_property

@@ -38,7 +38,7 @@ MOST_SEED = 2**53
 
 @dataclass(frozen=True)
 class Question:
-    """A model, a phenomenon, and the settings with which the model is asked."""
+    """A model, a phenomenon, and the settings that say how the model is asked."""
 
     model: str = "wiki-lstm"
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
@@ -51,11 +51,12 @@ class Question:
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas. @ names another basis:
     resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
     values: Values = "natural"
-    """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
-    its own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
+    """What units may be set to. unbounded: any value. natural: values in the unit's natural range, the 1st to 99th
+    percentile of its own states at the edited steps. interchange: pair by pair, its state in the counterfactual
+    prefix."""
     objective: Objective = "flips"
-    """What the edited model should do: prefer the other word, or say at every position what it says itself after the
-    counterfactual prefix."""
+    """What the edited model should do. flips: prefer the other word. counterfactual: predict, at every position, what
+    the untouched model predicts after the counterfactual prefix."""
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""
@@ -70,7 +71,7 @@ class Question:
     dtype: Dtype | None = None
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
-    """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
+    """Seed of the split alone, so that runs with different seeds have the same held-out pairs. Default: `seed`."""
     lower: bool = False
     """Read all pairs in lower case, for a model without capital letters in its vocabulary."""
     unknown: Unknown = "skip"
@@ -81,8 +82,7 @@ class Question:
     """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
     “ + ”."""
     labels: str = ""
-    """For several questions: which labels of the further ones stand for which of the first, e.g.
-    he=male,she=female."""
+    """For several questions: how labels of the further ones map to those of the first, e.g. he=male,she=female."""
     skip_bad: bool = False
     """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 

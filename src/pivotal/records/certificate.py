@@ -16,9 +16,9 @@ class Effort:
     """How many sets a certificate tries, and how thoroughly."""
 
     candidates: int = 32
-    """Units tried in place of each unit: those with the highest first-order gain. 0 tries all units."""
+    """Replacements tried for each unit: those with the highest first-order gain. 0 tries all units."""
     audit: int = 16
-    """Random units also tried in place of each unit; they show what the screening may have missed."""
+    """Random replacements also tried for each unit, to show what the screening may have missed."""
     points: int = 6
     """Values per direction at which a unit is tried."""
     sample: int = 96

@@ -196,7 +196,7 @@ class RunScores(Record, frozen=True, kw_only=True):
 
 
 class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """summary.json: what a run found. The scores at the top are those of the best run, which is handed over."""
+    """summary.json: what a run found. The scores at the top are those of the best run."""
 
     model: str
     phenomenon: str
