@@ -276,6 +276,19 @@ _MOST_TEXT = 2**27
 """The most bytes of a compressed text, so that a small file cannot fill the memory."""
 
 
+@contextmanager
+def reading(path: Path, *, pipes: bool = False, missing: str = "") -> Iterator[None]:
+    """Turn an error of reading a file within the block into a PivotalError; `missing` is its message if there is no
+    such file. `pipes` is as in `check_plain`."""
+    check_plain(path, pipes=pipes)
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise PivotalError(missing or f"{path}: there is no such file.") from None
+    except (OSError, ValueError) as error:  # a ValueError, if a path holds a NUL byte
+        raise PivotalError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+
+
 def check_plain(path: Path, *, pipes: bool = False) -> None:
     """PivotalError if the path is a device, which may never end, or a pipe, which may never begin. `pipes` allows them,
     for files that the user names: `<(command)` is one. A path that does not exist is left to the reader."""
@@ -289,14 +302,8 @@ def check_plain(path: Path, *, pipes: bool = False) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file; of a .gz file, what it holds."""
-    check_plain(path, pipes=True)
-    try:
+    with reading(path, pipes=True):
         data = path.read_bytes()
-    except FileNotFoundError:
-        raise PivotalError(f"{path}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PivotalError(f"{path}: cannot read it ({reason}).") from None
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
@@ -312,16 +319,10 @@ def read_bytes(path: Path) -> bytes:
 def identity(path: Path) -> dict[str, Any]:
     """Name, size and SHA-256 of a file: its identity, independent of its folder."""
     digest, size = hashlib.sha256(), 0
-    check_plain(path)  # a pipe can be read once only
-    try:
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
-                size += len(block)
-    except FileNotFoundError:
-        raise PivotalError(f"There is no file {path}.") from None
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
+    with reading(path), path.open("rb") as file:  # no pipe, which can be read once only
+        while block := file.read(2**20):
+            digest.update(block)
+            size += len(block)
     return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 

@@ -233,7 +233,7 @@ def test_two_at_once_do_not_train_one_model(learn: Learn, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"corpus": ["missing.txt"]}, "There is no file"),
+        ({"corpus": ["missing.txt"]}, "missing.txt: there is no such file"),
         ({"corpus": ["empty.txt"]}, "has none"),
         ({"vocabulary": Path("words.txt")}, "but both are missing"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),

@@ -171,7 +171,7 @@ def test_errors_about_the_file_itself(tmp_path):
     with pytest.raises(PivotalError, match=r"ends in one of \.csv, .*not '\.txt'"):
         read_pairs(write(tmp_path, "some.txt", "{}"))
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(PivotalError, match="cannot read it"):
+    with pytest.raises(PivotalError, match="cannot be read"):
         read_pairs(tmp_path / "folder.csv")
     with pytest.raises(PivotalError, match="Cannot write"):
         SETS.save(tmp_path / "some.txt" / "x.csv")

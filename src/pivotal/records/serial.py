@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_plain, write_text
+from pivotal.files import reading, write_text
 
 T = TypeVar("T")
 
@@ -66,13 +66,8 @@ def decode(data: bytes | str, kind: type[T], where: str, cure: str = _CURE) -> T
 
 def read(path: Path, kind: type[T], *, missing: str = "", cure: str = _CURE) -> T:
     """The record in a file; `missing` is the message if there is no such file."""
-    check_plain(path)
-    try:
+    with reading(path, missing=missing):
         data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise PivotalError(missing or f"{path}: there is no such file.") from None
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
     return decode(data, kind, str(path), cure)
 
 

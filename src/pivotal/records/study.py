@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pivotal.errors import PivotalError
-from pivotal.files import check_plain, write_text
+from pivotal.files import reading, write_text
 from pivotal.records.evidence import Level, Word
 from pivotal.records.serial import Number, Record, decode, encode
 
@@ -201,13 +200,10 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
 
 def read_results(path: Path) -> tuple[StudyRow, ...]:
     """The last row of every run, in the order of the file."""
-    check_plain(path)
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    if not path.exists():
         return ()
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
+    with reading(path):
+        text = path.read_text(encoding="utf-8", errors="replace")
     rows: dict[tuple[str, int], StudyRow] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line:
