@@ -274,9 +274,10 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
     low, high = row["interval"]
     trained = row["pairs"].get("prefix_in_training")
+    asked = "preferences" if any(any(one.words) for one in scores.outcomes) else "prompts"
     terminal.result(
         f"{tables.counted(row['units'], 'unit')}: {tables.percent(row['flip_accuracy'])} of "
-        f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
+        f"{row['pairs']['asked']:,} {called}{asked} of {row['phenomenon']} flipped in {row['model']} "
         f"(95% interval {tables.interval(low, high)}), "
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
         evidence.interchange_sentence(row.get("interchange")),

@@ -19,7 +19,7 @@ from pivotal.evidence.knowledge import (
     warnings_of,
     without_forms,
 )
-from pivotal.evidence.verdict import both_directions, known, likely_words
+from pivotal.evidence.verdict import can_be_asked
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import askable
 from pivotal.problem.batch import Batch
@@ -153,14 +153,13 @@ def what_is_known(
         return Untouched(str(error))
     knowledge = knowledge_of(test)
     evidence = Evidence(knowledge=knowledge, swap=cue_swap(test))
-    checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
-    failed = [check.found for check in checks if not check.passed]
+    failed = [check.found for check in can_be_asked(evidence) if not check.passed]
     return Untouched(failed[0] if failed else None, test.clean_accuracy)
 
 
 def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:
     """The words that are asked about and have several tokens, the most frequent first."""
-    counts = Counter(word for pair in pairs for words in pair.word_sets for word in words)
+    counts = Counter(word for pair in pairs for words in pair.word_sets for word in words if word)
     found = []
     for word, count in counts.most_common():
         try:

@@ -145,7 +145,7 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
     prefixes = {pair.prefix for pair in train}
     having = [pair for pair in test if pair.cue is not None]
     cues = {pair.cue_word.lower() for pair in train}
-    words = {word.lower() for pair in train for word in pair.words}
+    words = {word.lower() for pair in train for word in pair.words if word}
 
     def share(found: list[bool]) -> float:
         return sum(found) / max(1, len(found))

@@ -112,7 +112,7 @@ class Examination:
                 prefix=pair.prefix,
                 cue=pair.cue,
                 words=pair.words,
-                label=pair.label,
+                label=pair.label if pair.asks_words else "",
                 group=pair.group,
                 direction=problem.labels[problem.direction[i]],
                 log_odds=(float(before[i]), float(after[i])),

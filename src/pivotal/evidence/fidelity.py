@@ -90,6 +90,7 @@ class Gap:
         self._tree, self._counterfactual = tree, problem.counterfactual
         self._leaves = np.unique(problem.examples.leaves)
         differs = tree.live & (tree.token != counterfactuals.tree.token[tree.source])
+        differs[self._leaves] = True  # of two prompts, one may be the beginning of the other
         self._changed = tree.gathered(differs.astype(np.int64)) > 0
         """For each node, whether the two prefixes differ there: from the cue on, as a rule."""
         self._after = tree.gathered(self._changed.astype(np.int64))[self._leaves]

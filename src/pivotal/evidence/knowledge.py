@@ -51,7 +51,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
 
     by_group = {group: accuracy((groups == group) & (expected >= 0)) for group in problem.pairs.groups}
     clusters = len({pair.prefix for pair in problem.pairs})
-    mass, rank = _mass_and_rank(problem)
+    mass, rank = _mass_and_rank(problem) if problem.pairs.asks_words else (None, None)
     return Knowledge(
         pairs=len(problem),
         clusters=clusters,
@@ -70,9 +70,10 @@ def knowledge_of(problem: Problem) -> Knowledge:
         one_sided=max(float((preferred == i).mean()) for i in range(2)),
         mass=mass,
         rank=rank,
+        gap=None if mass is not None else float(problem.clean_log_ratio.median()),
         sampled=PREFIXES if clusters > PREFIXES else None,
         cue_tells=cue_tells(problem.pairs),
-        asked=len({pair.words for pair in problem.pairs}),
+        asked=len({pair.words for pair in problem.pairs if pair.asks_words}),
         contradicted=contradicted(problem.pairs),
     )
 
@@ -112,7 +113,7 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
         said.append(
             f"The model prefers “{most}” in {knowledge.one_sided:.1%} of the pairs, whatever is right."
         )
-    if knowledge.mass < LEAST_MASS:
+    if knowledge.mass is not None and knowledge.mass < LEAST_MASS:
         said.append(
             "The model expects none of the words: together they have a median probability of "
             f"{chance(knowledge.mass)}; a verdict needs {chance(LEAST_MASS)}."
@@ -208,7 +209,10 @@ def _added(
 
 @torch.no_grad()
 def cue_swap(problem: Problem) -> CueSwap | None:
-    """Ask the untouched model about the counterfactual prefixes. None if no pair has one that the model can read."""
+    """Ask the untouched model about the counterfactual prefixes. None if no pair has one that the model can read, or if
+    no words are asked."""
+    if not problem.pairs.asks_words:
+        return None
     part = problem.sample(_SWAPPED)
     asked = [
         (i, label, replace(pair, prefix=text))

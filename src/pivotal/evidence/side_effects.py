@@ -78,7 +78,7 @@ class Subject:
             if pair.cue is not None and pair.cue < min(len(first), len(second)):
                 one, other = first[pair.cue], second[pair.cue]
                 forms |= {one: other, other: one} if one != other else {}
-        words = {word.lower() for pair in pairs for side in pair.word_sets for word in side}
+        words = {word.lower() for pair in pairs for side in pair.word_sets for word in side if word}
         return cls(frozenset(pairs.labels), frozenset(pairs.features), frozenset(words), forms)
 
     @classmethod

@@ -198,7 +198,7 @@ class Collection:
             paths=paths_of(examination),
             swap=cue_swap(test),
             text=text_cost(intervention, test.model),
-            necessity=necessity(examination, self.seed),
+            necessity=necessity(examination, self.seed) if test.pairs.asks_words else None,
             effects=() if earlier is None else earlier.effects,
             unasked=() if earlier is None else earlier.unasked,
         )

@@ -70,7 +70,8 @@ def trace_held_out(examination: Examination, *, run: int, seed: int) -> Traces:
         kept = tuple(outcomes[i] for i in stratified(strata, _PAIRS, rng))
     per_step = 2 * len(intervention) + len(problem.model.layers) + 5
     most = int(_NUMBERS / (per_step * problem.tree.lengths.mean()))
-    chosen = sorted(outcome.pair for outcome in _balanced(kept, min(_TRACES, most), rng))
+    most = min(_TRACES, most) if problem.pairs.asks_words else 0
+    chosen = sorted(outcome.pair for outcome in _balanced(kept, most, rng))
     traces = trace_pairs(
         problem.model,
         intervention,
@@ -129,6 +130,8 @@ def _followed(
     directions: Sequence[int],
 ) -> tuple[list[Trace], Float[Tensor, "nodes sides width"], list[np.ndarray]]:
     """The traces, the states of both sides at all nodes but the root, and the nodes of each sentence."""
+    if not all(pair.asks_words for pair in pairs):
+        raise PivotalError("A trace follows two words, but these pairs ask none. Name two words.")
     asking = Asking(model, intervention.steps)
     asked = [asking.ask(pair) for pair in pairs]
     found = _exchanged(model, intervention, pairs, asked, directions)

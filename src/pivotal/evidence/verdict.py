@@ -10,6 +10,10 @@ the strongest word whose conditions hold:
   not reliably, or not clearly more often, or they break the model, or there were too few random sets to tell.
 - *no evidence*: anything else.
 
+A question of two lists of prompts asks no words. A prompt then counts as flipped if the edited model is nearer to what
+it says after the partner of the prompt than to what it says untouched, and what the edit closes of the gap between the
+two must be more than what random units close.
+
 A check has three outcomes. It is not decided if the 95% interval of its figure contains the threshold.
 """
 
@@ -40,6 +44,8 @@ LEAST_PREFIXES = 10
 """The fewest distinct held-out prefixes in each direction."""
 LEAST_UNSEEN = 8
 """The fewest prefixes, to learn values on and to score them, for which unseen words are reported."""
+LEAST_GAP = 0.01
+"""The least median KL between what the model says after a prompt and after its partner, in nats."""
 LEAST_MASS = 1e-5
 """The least median probability of the words of both labels together."""
 LEAST_CUE = 0.5
@@ -58,6 +64,7 @@ MOST_MOVED = 0.05
 TAIL = 0.025
 """What an interval leaves below it, before it is corrected for the number of phenomena."""
 
+NO_PREFERENCE = Check(name="necessity", passed=None, found="Without words, there is no preference to lose.")
 QUICK = "Repeat the command with --evidence quick."
 FULL = "Collect it with --evidence full."
 NATURAL = "Search inside the natural range with --values natural."
@@ -66,20 +73,17 @@ NATURAL = "Search inside the natural range with --values natural."
 def verdict_of(summary: Summary) -> Verdict:
     """The verdict on the best run of a summary, with every check behind it."""
     evidence = summary.evidence or Evidence(level="none")
-    asked = (
-        known(evidence),
-        both_directions(evidence.knowledge),
-        likely_words(evidence.knowledge),
-    )
+    asked = can_be_asked(evidence)
     flips = reliable(summary)
     control = random_sets(summary)
     others = (
+        *(() if summary.asks_words else (closes_the_gap(summary),)),
         unseen_words(summary, evidence),
         natural_values(summary, evidence),
         through_the_model(summary, evidence),
         ordinary_text(summary, evidence),
         other_phenomena(summary, evidence),
-        necessary(evidence.necessity),
+        necessary(evidence.necessity) if summary.asks_words else NO_PREFERENCE,
         permuted_labels(summary, evidence.permuted),
     )
     checks = (*asked, flips, control, *others)
@@ -107,7 +111,8 @@ def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence:
     failed = [check.name for check in checks if check.passed is False]
     undecided = [check.name for check in checks if check.undecided]
     missing = [check.name for check in checks if check.passed is None and not check.undecided]
-    text, preference = evidence.text, "the model's preference"
+    text = evidence.text
+    preference = "the model's preference" if summary.asks_words else "what the model says next"
     if evidence.knowledge is not None and evidence.knowledge.asked == 1:
         preference += " between these two words ({}, {})".format(*summary.example.words)
     meaning = {
@@ -181,6 +186,20 @@ def known(evidence: Evidence) -> Check:
     )
 
 
+def can_be_asked(evidence: Evidence) -> tuple[Check, ...]:
+    """The checks of the question itself."""
+    knowledge = evidence.knowledge
+    if knowledge is None or knowledge.gap is None:
+        return known(evidence), both_directions(knowledge), likely_words(knowledge)
+    differ = Check(
+        name="the lists differ",
+        passed=knowledge.gap >= LEAST_GAP,
+        found=f"Between a prompt and its partner, what the untouched model says next differs by a median KL of "
+        f"{knowledge.gap:.3f}; at least {LEAST_GAP:g} is needed.",
+    )
+    return differ, both_directions(knowledge)
+
+
 def labels_ignore_cue(knowledge: Knowledge | None) -> bool:
     """Whether the labels are those of the words, or random, or noisy, whatever the cue."""
     return knowledge is not None and knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE
@@ -207,7 +226,7 @@ def enough_to_flip(towards: Mapping[str, int]) -> bool:
 def likely_words(knowledge: Knowledge | None) -> Check:
     """Whether the model ever predicts the words."""
     name = "likely words"
-    if knowledge is None:
+    if knowledge is None or knowledge.mass is None:
         return Check(name=name, passed=None, found="Not measured.")
     return Check(
         name=name,
@@ -241,6 +260,19 @@ def turn_away(summary: Summary) -> bool:
 
 def _away(summary: Summary) -> Share | None:
     return None if summary.evidence is None else summary.evidence.away
+
+
+def closes_the_gap(summary: Summary) -> Check:
+    """Whether the edit closes more of the gap to what the model says after the partners than random units do."""
+    closed = summary.best_run.fidelity
+    if closed is None or closed.floor is None:
+        return Check(name="fidelity", passed=None, found="Not measured.")
+    (least, _), share = closed.floor, closed.asked
+    passed = None if share.low <= least <= share.high else share.low > least
+    found = (
+        f"Of the gap to the partner of a prompt, the edit closes {_percent(share)}, random units {least:.1%}."
+    )
+    return _decided("fidelity", passed, found)
 
 
 def random_sets(summary: Summary) -> Check:

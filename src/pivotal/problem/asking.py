@@ -49,6 +49,10 @@ class AskedPair:
     sides: tuple[Tokens, Tokens]
 
 
+_NOTHING = Contrast((), ((), ()))
+"""What a pair without words asks."""
+
+
 @dataclass(frozen=True)
 class Asking:
     """Converts pairs to tokens of a model. Every prefix and every two words are converted once."""
@@ -66,8 +70,8 @@ class Asking:
         try:
             encoding = _once(self._prefixes, pair.prefix, self.model.encode)
         except PivotalError as error:
-            raise self._with_words(str(error), pair.words) from None
-        contrast = _once(self._contrasts, pair.words, self._contrast)
+            raise self._with_words(str(error), pair.words) if pair.asks_words else error from None
+        contrast = _once(self._contrasts, pair.words, self._contrast) if pair.asks_words else _NOTHING
         ids = encoding.ids + contrast.shared
         if self.model.longest is not None and len(ids) > self.model.longest:
             raise PivotalError(f"longer than the {self.model.longest} tokens that have a position")

@@ -48,7 +48,9 @@ class Outcome:
     """The result of a masked run."""
 
     log_ratio: Float[Tensor, "runs examples"]
-    """log p(d) / p(t). It is positive if the model still prefers d, the word that the untouched model prefers."""
+    """log p(d) / p(t). It is positive if the model still prefers d, the word that the untouched model prefers. Without
+    words, KL(counterfactual || edited) - KL(untouched || edited): it is positive if the model is still nearer to
+    itself."""
     states: Float[Tensor, "live runs width"]
     weight: Float[Tensor, " examples"] | None = None
     """The weight of each example in a mean over the examples; None for equal weights."""
@@ -274,8 +276,19 @@ class Batch:
     def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
         """The log ratio of the two words, from the states of the live nodes. Their logits suffice, because the
         denominator of the softmax cancels. The result is float32 for every model."""
+        if not self.pairs.asks_words:
+            last, other, own = self._other_and_own
+            return (other.at(states[last]) - own.at(states[last])).T.float()
         preferred, target = self.tensors.index.read(self.model, states)
         return (preferred - target).float()
+
+    @cached_property
+    def _other_and_own(self) -> tuple[Int[Tensor, " examples"], KLReference, KLReference]:
+        """The rows of the last nodes, and what the untouched model says there after the counterfactual prefix and after
+        the prefix itself."""
+        last = torch.as_tensor(self.tree.live_row[self.examples.leaves], device=self.model.device)
+        said = self._counterfactuals.said(self.model, self.tree)
+        return last, self._reference(said[last]), self._reference(self.tensors.clean[last])
 
     # -- what else changes --------------------------------------------------------------------------------------
 

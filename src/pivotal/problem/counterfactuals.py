@@ -73,7 +73,8 @@ def match(
     """Match each example with the counterfactual prefix of the label that it is to flip to.
 
     Tokens are matched by the word that they belong to, from the end of the word: the last token of a word, where the
-    model has read all of it, with the last token. Tokens behind the prefix, which both words begin with, match each
+    model has read all of it, with the last token. If the numbers of words differ, the words from the first one that is
+    another are counted from the end. Tokens behind the prefix, which both words begin with, match each
     other.
     """
     encodings: dict[str, Encoding] = {}
@@ -111,8 +112,16 @@ def _encoded(
 def _aligned(own: Encoding, other: Encoding, length: int) -> list[int]:
     """For each token of a prefix and of what follows it, the position of its match in the counterfactual prefix."""
     first = {word: other.word.index(word) for word in set(other.word)}
+    longer, same, last = other.word[-1] - own.word[-1], 0, min(own.word[-1], other.word[-1])
+    while longer and same < last and _tokens(own, same) == _tokens(other, same):
+        same += 1
     places = []
     for position, word in enumerate(own.word):
+        match = word if word < same else max(0, same - 1, word + longer)
         from_the_end = own.last_token_of(word) - position
-        places.append(max(first[word], other.last_token_of(word) - from_the_end))
+        places.append(max(first[match], other.last_token_of(match) - from_the_end))
     return [*places, *range(len(other.ids), len(other.ids) + length - len(own.ids))]
+
+
+def _tokens(encoding: Encoding, word: int) -> list[int]:
+    return [token for token, of in zip(encoding.ids, encoding.word, strict=True) if of == word]

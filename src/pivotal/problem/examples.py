@@ -92,13 +92,16 @@ class Examples:
 
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, matched: bool = False) -> Examples:
-        """With `matched`, keep the pairs that have a counterfactual prefix for the label to flip to."""
+        """With `matched`, or without words, keep the pairs that have a counterfactual prefix for the label to flip
+        to."""
         asked, kept, rejected = askable(model, pairs, steps)
         _check_some(asked, model, pairs, rejected, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
         preferred, untouched = _clean_preference(model, asked, sets, words)
+        if not pairs.asks_words:
+            preferred = np.array([pairs.labels.index(pair.label) for pair in kept])
         if undecided := int((preferred < 0).sum()):
             rejected.reasons[_UNDECIDED] += undecided
             chosen = np.flatnonzero(preferred >= 0).tolist()
@@ -108,6 +111,8 @@ class Examples:
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
         examples = Examples(kept, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched)
+        if not pairs.asks_words:
+            return replace(examples.matched(model, steps)[0], whole=None)
         return examples.matched(model, steps)[0] if matched else examples
 
     def matched(self, model: LanguageModel, steps: Steps) -> tuple[Examples, np.ndarray]:
@@ -285,6 +290,8 @@ def _clean_preference(
     states that the preferences are read from are returned too."""
     tree = PrefixTree.build([one.ids for one in asked])
     rows, states = tree.live_row[tree.leaf], model.states(model.prepare(tree))
+    if not any(sets):
+        return np.zeros(len(asked), dtype=np.int64), UntouchedStates.of(tree, states)
     index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)
     first, second = (side[0].cpu().numpy() for side in index.read(model, states))
     preferred = np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither

@@ -63,6 +63,8 @@ class Stay:
             lines = sentences_of(None if name == TEXT else name)
             return Stay(name, lines=tuple(lines[::2]), held_out_lines=tuple(lines[1::2]))
         pairs = read(name)
+        if not pairs.asks_words:
+            raise PivotalError(f"A question that must stay asks two words, but {name} asks none.", "keep")
         prefixes = sorted({pair.prefix for pair in pairs})
         random.Random(0).shuffle(prefixes)
         half = set(prefixes[: len(prefixes) // 2])

@@ -50,10 +50,10 @@ class Problem(Batch):
         part_of: Problem | None = None,
         report: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        """`values` restricts what a search may set units to, and `objective` says what the edited model should do.
-        `pairs` may be prepared examples. `work` is a counter to share with another problem, and `part_of` a larger
-        problem with the same ranges of values and usable units. `report` receives the progress of bases that are
-        fitted."""
+        """`values` restricts what a search may set units to, and `objective` says what the edited model should do. For
+        pairs without words it is always the counterfactual one. `pairs` may be prepared examples. `work` is a counter
+        to share with another problem, and `part_of` a larger problem with the same ranges of values and usable units.
+        `report` receives the progress of bases that are fitted."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
@@ -72,6 +72,8 @@ class Problem(Batch):
         work = Work() if work is None else work
         matched = values == "interchange" or objective == "counterfactual"
         examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps, matched=matched)
+        if not examples.pairs.asks_words:
+            objective = "counterfactual"
         if "@" in sites:
             same: Any = {
                 "steps": steps,
@@ -127,8 +129,9 @@ class Problem(Batch):
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """For each example, the index of the expected label; -1 if its pair states none."""
-        return np.array([self.labels.index(pair.label) if pair.label else -1 for pair in self.pairs])
+        """For each example, the index of the label of the expected word; -1 if its pair states none."""
+        stated = [pair.label if pair.asks_words else "" for pair in self.pairs]
+        return np.array([self.labels.index(label) if label else -1 for label in stated])
 
     @cached_property
     def clean_accuracy(self) -> float | None:

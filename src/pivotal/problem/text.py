@@ -133,7 +133,7 @@ def _count(model: LanguageModel, pairs: PairSet, steps: Steps) -> int:
 
 def _spellings(model: LanguageModel, pairs: PairSet) -> list[str]:
     """For the words asked about that the model does not know, the most similar word that it knows."""
-    asked = dict.fromkeys(word for pair in pairs for words in pair.words for word in members(words))
+    asked = dict.fromkeys(word for pair in pairs for words in pair.words for word in members(words) if word)
     unknown = [word for word in asked if not model.vocabulary.knows(word)][:_NEAR]
     near = {word: near_words(word, model.vocabulary.whole_words())[:1] for word in unknown}
     return [f"Did you mean “{found[0]}” instead of “{word}”?" for word, found in near.items() if found]

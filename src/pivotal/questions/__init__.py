@@ -2,5 +2,6 @@
 
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.readers.prompts import prompt_pairs
 
-__all__ = ["MinimalPair", "PairSet"]
+__all__ = ["MinimalPair", "PairSet", "prompt_pairs"]

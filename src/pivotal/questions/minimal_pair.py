@@ -1,4 +1,7 @@
-"""A minimal pair: a prefix and two words that may follow it. A label may also name a set of words: `is|was|has`."""
+"""A minimal pair: a prefix and two words that may follow it. A label may also name a set of words: `is|was|has`.
+
+A pair may also ask no words. Then it asks what the model says next: after the prefix, and after its counterfactual.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,15 @@ SEPARATOR = "|"
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """A prefix and two words that may follow it. White space is normalised to single spaces."""
+    """A prefix and two words that may follow it, or none. White space is normalised to single spaces."""
 
     prefix: str
     cue: int | None
     """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair then
     needs interventions at every step."""
     words: tuple[str, str]
-    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
+    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow.
+    Two empty texts: no words are asked."""
     label: str = ""
     """The label of the expected word, or empty if neither word is expected."""
     group: str = ""
@@ -30,7 +34,7 @@ class MinimalPair:
     """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
     counterfactuals: tuple[str, str] = ("", "")
     """For each label, the prefix with the form of the cue that calls for that label; empty if there is none. Each has
-    as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
+    as many words as the prefix, unless no words are asked. The fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
         cleaned = {
@@ -57,6 +61,11 @@ class MinimalPair:
             words=(first, second),
             counterfactuals=(self.counterfactuals[0].lower(), self.counterfactuals[1].lower()),
         )
+
+    @property
+    def asks_words(self) -> bool:
+        """Whether the pair asks which of two words follows."""
+        return any(self.words)
 
     @property
     def word_sets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -167,7 +176,8 @@ def _check_pair(pair: MinimalPair) -> None:
             f"not {pair.cue!r}.",
             field="cue",
         )
-    _check_words(pair.words)
+    if pair.asks_words:
+        _check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(
@@ -179,7 +189,7 @@ def _check_pair(pair: MinimalPair) -> None:
             field="counterfactual",
         )
     for text in pair.counterfactuals:
-        if text and len(text.split()) != length:
+        if pair.asks_words and text and len(text.split()) != length:
             raise PivotalError(
                 f"A counterfactual prefix has as many words as the prefix ({length}), so that their steps can be "
                 f"compared, but '{text}' has {len(text.split())}.",

@@ -15,7 +15,7 @@ from typing import Any, get_args, overload
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import suffix_of
 from pivotal.questions.minimal_pair import MinimalPair, clean_text
-from pivotal.questions.pairs_file import pair_of_row, pair_row, write_pairs
+from pivotal.questions.pairs_file import labels_of_row, pair_of_row, pair_row, write_pairs
 from pivotal.questions.rows import BadRows, name_of, rows_of
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
@@ -54,6 +54,18 @@ class PairSet:
                     f"{did_you_mean(pair.label, labels)}",
                     field="label",
                 )
+            partner = pair.label and pair.counterfactuals[1 - labels.index(pair.label)]
+            if pair.asks_words != self.asks_words or not (pair.asks_words or partner):
+                raise PivotalError(
+                    "All pairs of a set have two words, or all have none, but a label and the counterfactual prefix of "
+                    f"the other label. That of “{pair.prefix}” has neither.",
+                    "words",
+                )
+
+    @property
+    def asks_words(self) -> bool:
+        """Whether the pairs ask which of two words follows. If not, they ask what follows at all."""
+        return not self.pairs or self.pairs[0].asks_words
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -131,7 +143,9 @@ class PairSet:
         count = self._test_count(test)
         rng = random.Random(seed)
         if by == "prefixes":
-            train_part, test_part = by_prefix([p.prefix for p in self.pairs], self._strata(), count, rng)
+            # Without words, a prefix and its counterfactual are two prompts of one question.
+            texts = [p.prefix if p.asks_words else min(filter(None, p.counterfactuals)) for p in self.pairs]
+            train_part, test_part = by_prefix(texts, self._strata(), count, rng)
         elif by == "pairs":
             test_part = stratified(self._strata(), count, rng)
             held = set(test_part)
@@ -209,7 +223,7 @@ def _set_of(
     for where, content in rows:
         with bad.row(where):
             row = pair_row(content, table=table)
-            labels = labels or checked_labels(list(row.words))
+            labels = labels or checked_labels(labels_of_row(row))
             pairs.append(pair_of_row(row, labels))
             about = row.features.split("|") if isinstance(row.features, str) else row.features
             features |= dict.fromkeys(filter(None, (clean_text(one, "features") for one in about)))

@@ -28,14 +28,19 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     prefix: str
     cue: int | str | None = None
-    words: dict[str, str | list[str]]
-    """By label. The words of a set are a list, or one string with `|` between them."""
+    words: dict[str, str | list[str]] = {}
+    """By label. The words of a set are a list, or one string with `|` between them. None: what follows at all is asked,
+    and the row states its label and a counterfactual prefix."""
     label: str | None = None
     group: str | None = None
     lexemes: dict[str, str] | None = None
     counterfactual: dict[str, str] | None = None
     features: str | list[str] = ""
     """What the question is about, such as number: a list, or one string with `|` between them."""
+
+    def __post_init__(self) -> None:
+        if not self.words and not self.counterfactual:
+            raise ValueError("Object missing required field `words`")
 
 
 def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
@@ -75,10 +80,16 @@ def index_or_word(cue: str) -> int | str | None:
     return int(cue) if cue.isascii() and cue.isdigit() and len(cue) < 10 else cue or None
 
 
+def labels_of_row(row: PairRow) -> list[str]:
+    """The two labels: those of the words or, without words, that of the row and that of its counterfactual prefix."""
+    others = list(row.counterfactual or {})
+    return list(row.words) or [*([row.label] if row.label and row.label not in others else []), *others]
+
+
 def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     """The pair of a row, whose words belong to these labels."""
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
-    if set(words) != set(labels):
+    if words and set(words) != set(labels):
         raise PivotalError(
             f"Every pair has the labels of the first one, {list(labels)}, not {list(words)}.", field="words"
         )
@@ -96,7 +107,7 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     return MinimalPair(
         row.prefix,
         find_cue(row.prefix, row.cue),
-        (words[labels[0]], words[labels[1]]),  # type: ignore[arg-type]
+        (words.get(labels[0], ""), words.get(labels[1], "")),  # type: ignore[arg-type]
         label,
         row.group or "",
         tuple((row.lexemes or {}).items()),
@@ -126,7 +137,7 @@ def write_pairs(
 
 
 def _row_of(pair: MinimalPair, labels: tuple[str, str]) -> Row:
-    words = {label: members(entry) for label, entry in zip(labels, pair.words, strict=True)}
+    words = {label: members(entry) for label, entry in zip(labels, pair.words, strict=True) if entry}
     others = {label: text for label, text in zip(labels, pair.counterfactuals, strict=True) if text}
     row = {
         "prefix": pair.prefix,

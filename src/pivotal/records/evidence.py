@@ -50,10 +50,14 @@ class Knowledge(Record, frozen=True, kw_only=True):
     one_sided: Number
     """The share of pairs in which the model prefers the label that it prefers more often: 0.5 is balanced, 1 is always
     the same label."""
-    mass: Number
-    """The median probability of the words of both labels together. If it is small, the model expects none of them."""
-    rank: Number
+    mass: Number | None
+    """The median probability of the words of both labels together. If it is small, the model expects none of them. Null
+    if no words are asked."""
+    rank: Number | None
     """The median rank of the words of the more likely label: 1 plus the number of tokens that are more likely."""
+    gap: Number | None = None
+    """If no words are asked, the median of KL(counterfactual || untouched) after a prompt, in nats: by how much what
+    the model says next differs between the prompt and its partner."""
     sampled: int | None = None
     """The number of prefixes whose pairs give both medians, if that is a sample of them; else null."""
     cue_tells: Number | None = None
@@ -66,6 +70,11 @@ class Knowledge(Record, frozen=True, kw_only=True):
 
     def told(self) -> str:
         """The figures in one line."""
+        if self.mass is None:
+            return (
+                f"No words are asked. Between {self.clusters:,} prompts and their partners, what the untouched model "
+                f"says next differs by a median KL of {self.gap:.3f}."
+            )
         right = "No pair states what is right"
         if self.accuracy is not None:
             share = self.accuracy

@@ -267,6 +267,11 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
         """The row of the best run, by its number `best`."""
         return self.runs[self.best]
 
+    @property
+    def asks_words(self) -> bool:
+        """Whether the pairs ask which of two words follows."""
+        return any(self.example.words)
+
     def to_frame(self) -> Any:
         """A data frame with a row for each run: its scores and its units."""
         names = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")

@@ -33,7 +33,7 @@ def sentences(check: CheckReport) -> list[str]:
         )
     if (known := check.knowledge) is not None:
         said.append(known.told())
-        said.append(f"Prefixes: {known.clusters:,}. {rank_sentence(known.rank)}")
+        said.append(f"Prefixes: {known.clusters:,}.{rank_sentence(known.rank)}")
     if (exchange := check.exchange) is not None:
         rest = f"; the others: {told_reasons(exchange.reasons)}" if exchange.reasons else ""
         said.append(
@@ -56,12 +56,14 @@ def sentences(check: CheckReport) -> list[str]:
     return said
 
 
-def rank_sentence(rank: float) -> str:
-    """What a median rank of the preferred words says."""
+def rank_sentence(rank: float | None) -> str:
+    """What a median rank of the preferred words says; empty without words."""
+    if rank is None:
+        return ""
     least = floor(rank)  # of two middle ranks, the first is at most this
     most_likely = "most likely next word" if least == 1 else f"{least:,} most likely next words"
     among = "the" if least == 1 else "among the"
-    return f"For at least half of the pairs, the preferred word is {among} model's {most_likely}."
+    return f" For at least half of the pairs, the preferred word is {among} model's {most_likely}."
 
 
 def tables(check: CheckReport) -> list[Table]:
@@ -94,7 +96,8 @@ def overview(checks: Sequence[CheckReport]) -> Table:
             about = (check.phenomenon, f"{check.pairs:,}", f"{check.asked:,}", " / ".join(check.labels or ()))
             single = sum(part.pairs > 0 for part in known.by_label.values()) == 1
             told = "one direction" if single else ""
-            rows.append((*about, *_share(known.accuracy), chance(known.mass), told))
+            likely = "" if known.mass is None else chance(known.mass)
+            rows.append((*about, *_share(known.accuracy), likely, told))
     columns = ("question", "pairs", "asked", "labels", "accuracy", "95% interval", "p(words)", "")
     return Table("", columns, tuple(rows), frozenset({1, 2, 4, 5, 6}))
 

@@ -33,7 +33,7 @@ def _question(checks: Mapping[str, Check]) -> Iterator[str]:
             "Hold out more prefixes to flip to each label: write more sentences, or use a larger --test. `pivotal "
             "check` counts them."
         )
-    if checks["the model knows it"].passed is not True:
+    if checks["the model knows it"].passed is not True and "the lists differ" not in checks:
         look = "See what the model knows: `pivotal check` shows by label and group how often it is right."
         yield checks["the model knows it"].cure or look
     if checks["likely words"].passed is False:

@@ -119,7 +119,12 @@ def sentence(summary: Summary) -> str:
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     closed = summary.best_run.fidelity
     fidelity = "" if closed is None else f", fidelity {percent(closed.asked.value)}"
-    numbers = f" (95% interval {interval(*summary.interval)}){fidelity}, KL {number(summary.kl)}{of}."
+    if summary.asks_words or closed is None:
+        flipped += f" (95% interval {interval(*summary.interval)}){fidelity}"
+    else:
+        share = f"{flip.replace('flip', 'close')} {with_interval(closed.asked)}"
+        flipped = f"{share} of the way to what it says after the partners of {summary.pairs.test:,} held-out prompts"
+    numbers = f", KL {number(summary.kl)}{of}."
     bound = "".join(f" {said}" for said in broken_bounds(summary))
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
@@ -131,8 +136,10 @@ def sentence(summary: Summary) -> str:
 
 
 def example_sentence(summary: Summary) -> str:
-    """One held-out sentence before and after, with the probabilities of its two words."""
+    """One held-out sentence before and after, with the probabilities of its two words; empty without words."""
     example, (before, after) = summary.example, summary.example.target
+    if not summary.asks_words:
+        return ""
     wanted = summary.labels.index(example.direction)
     target, other = shown(example.words[wanted]), shown(example.words[1 - wanted])
     kind = "A typical flip" if after > 0.5 else "A typical sentence; none flips"
@@ -143,8 +150,13 @@ def example_sentence(summary: Summary) -> str:
 
 
 def strength_sentence(summary: Summary) -> str:
-    """How strong the flips are."""
+    """How strong the flips are. Without words, what counts as one."""
     before, after = summary.best_run.target
+    if not summary.asks_words:
+        nearer = (
+            "edited, the model says what is nearer to what it says after the partner than to what it said"
+        )
+        return f"{percent(summary.flip_accuracy)} of the prompts flip: {nearer}. No words are asked."
     return (
         f"Strength: the median probability of the target word, among the two words of a held-out pair, goes from "
         f"{percent(before)} to {percent(after)}."

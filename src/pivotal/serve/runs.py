@@ -159,9 +159,9 @@ def _best(folder: RunFolder) -> int:
 
 
 def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> PairSet:
-    """The held-out pairs that the run has stored. A run without them has the pairs of its phenomenon."""
+    """The held-out pairs that the run has stored. A run without them, or without words, has those of its phenomenon."""
     traces = folder.traces()
-    if traces is None or not traces.pairs:
+    if traces is None or not any(any(pair.words) for pair in traces.pairs):
         pairs = question.load_pairs()
         return pairs.sample(min(_PAIRS, len(pairs)))
     stored = (

@@ -49,6 +49,7 @@ FILES = SAMPLES | {
                       {"prefix": "The cats", "good": "are", "bad": "is", "label": "many"}]}
         )
     },
+    "prompts": {"past.txt": "She walked\nThey sang\n", "present.txt": "She walks\nThey sing\n"},
     "circuits, sets": {
         "prompts.json": json.dumps(
             {"prompts": [{"clean": "It is", "corrupt": "He is", "answers": [" a", " the"], "wrong_answers": [" his"]}]}
@@ -69,10 +70,11 @@ def spec_of(name: str, folder: Path) -> tuple[str, list[Path]]:
     """Write the files of a format, and return how the command names them."""
     if name in SAMPLES:
         return written(name, folder)
-    ((file, text),) = FILES[name].items()
-    (folder / file).write_text(text)
+    paths = [folder / file for file in FILES[name]]
+    for path, text in zip(paths, FILES[name].values(), strict=True):
+        path.write_text(text)
     reader = name.partition(",")[0]
-    return (f"{reader}:" if reader in READERS else "") + str(folder / file), [folder / file]
+    return (f"{reader}:" if reader in READERS else "") + ",".join(map(str, paths)), paths
 
 
 def outcome(spec: str, skip_bad: bool) -> PairSet | str:
@@ -136,7 +138,8 @@ def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, t
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
             told[isinstance(outcome(spec, skip_bad=number % 3 == 0), str)] += 1
         path.write_bytes(whole)
-    assert told[True] > 3 and told[False], "the test reaches both"
+    refused = -1 if name == "prompts" else 3  # any line is a prompt
+    assert told[True] > refused and told[False], "the test reaches both"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -228,16 +228,16 @@ def _cue(choice: Choice, twin: str, rules: Rules) -> tuple[str, int | str | None
         stated = (
             choice.cue if isinstance(choice.cue, int) else [i for i, w in enumerate(words) if w == choice.cue]
         )
-        differs = _only_difference(words, twin.split())
+        differs = only_difference(words, twin.split())
         return choice.other or (twin if stated in (differs, [differs]) else ""), choice.cue, ""
     other = choice.other or twin
-    if (place := _only_difference(words, other.split())) is not None:
+    if (place := only_difference(words, other.split())) is not None:
         return other, place, "the word that differs from " + ("a similar row" if twin else "the other prefix")
     place = rules.find_cue(words) if words else None
     return other, place, "" if place is None else rules.cue
 
 
-def _only_difference(first: Sequence[str], second: Sequence[str]) -> int | None:
+def only_difference(first: Sequence[str], second: Sequence[str]) -> int | None:
     """The index of the only word in which two prefixes differ; None if they differ in none or in several."""
     places = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     return places[0] if len(places) == 1 and len(first) == len(second) else None

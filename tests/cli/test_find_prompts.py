@@ -1,0 +1,110 @@
+"""A question of two lists of prompts on the command line: what its result claims, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pivotal.cli.main import app
+from pivotal.questions.phenomena import load_phenomenon
+
+FIND = ("find", "planted", "--controls", "19", "--test", "0.4", "--overwrite")
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder, pairs = tmp_path_factory.mktemp("lists"), load_phenomenon("planted")
+    for side, label in enumerate(pairs.labels):
+        texts = sorted({pair.counterfactuals[side] for pair in pairs} - {""})[:60]
+        (folder / f"{label}.txt").write_text("\n".join(texts) + "\n")
+    return f"prompts:{folder}/{pairs.labels[0]}.txt,{folder}/{pairs.labels[1]}.txt"
+
+
+@pytest.fixture(scope="module")
+def run(lists: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    done = CliRunner().invoke(app, [*FIND, lists, "--search", "exchange", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return out, done.output
+
+
+def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run: tuple[Path, str]) -> None:
+    folder, said = run
+    summary = json.loads((folder / "summary.json").read_text())
+    best = summary["runs"][summary["best"]]
+    closed, verdict = best["fidelity"], summary["verdict"]
+    headline = next(line for line in said.splitlines() if "singular-or-plural in planted" in line)
+    assert "of the way to what it says after the partners of" in headline
+    assert f"{100 * closed['asked']['value']:.1f}"[:3] in headline
+    assert "preference" not in headline + verdict["sentence"] and "flip" not in headline + verdict["sentence"]
+    assert closed["asked"]["value"] > 0.5 > closed["floor"][0]
+    checks = {check["name"]: check for check in verdict["checks"]}
+    assert verdict["word"] in ("nudge", "switch")  # with necessity not checked, no stronger word
+    assert checks["fidelity"]["passed"] and checks["the lists differ"]["passed"] and checks["flips"]["passed"]
+    assert checks["necessity"].get("passed") is None
+    assert not {"the model knows it", "likely words"} & set(checks)
+    assert summary["clean_accuracy"] is None and summary["evidence"].get("swap") is None
+
+
+def test_the_page_says_that_no_words_are_asked(run: tuple[Path, str]) -> None:
+    page = (run[0] / "report.html").read_text()
+    assert "No words are asked: the list of the prompt is struck out" in page
+    for words in ("of the target word", "Log-odds of “", "right when untouched", "among the two"):
+        assert words not in page
+
+
+def test_other_verbs_read_the_run(run: tuple[Path, str]) -> None:
+    folder, _ = run
+    for verb in (["show", str(folder)], ["evaluate", str(folder)], ["evaluate", str(folder), "--json"]):
+        done = CliRunner().invoke(app, verb)
+        assert done.exit_code == 0 and "preferences of" not in done.output, done.output
+    traced = CliRunner().invoke(app, ["trace", str(folder), "--pair", "0"])
+    assert traced.exit_code == 2 and "these pairs ask none" in " ".join(traced.output.split())
+
+
+def test_check_tells_how_much_the_lists_differ(lists: str) -> None:
+    done = CliRunner().invoke(app, ["check", "planted", lists])
+    assert done.exit_code == 0, done.output
+    assert "No words are asked. Between 120 prompts and their partners" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "asks two words, but"),
+        (["--keep", "planted"], "--objective counterfactual need a counterfactual prefix"),
+    ],
+)
+def test_what_must_stay_asks_words(lists: str, more: list[str], said: str, tmp_path: Path) -> None:
+    """Lists of prompts cannot be kept, and with the counterfactual objective nothing can."""
+    asked = [lists, *more] if more else ["planted", "--keep", f"{lists},paired"]
+    done = CliRunner().invoke(app, [*FIND, *asked, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("a.txt,b.txt,paired", "equally many prompts"),
+        ("a.txt,empty.txt", "that of “empty” is empty"),
+        ("a.txt,a.txt", "Two lists of prompts are two text files"),
+        ("a.txt,again.txt", "they are equal"),
+        ("a.txt,missing.txt", "missing.txt"),
+        ("a.txt", "Two lists of prompts are two text files"),
+    ],
+)
+def test_bad_lists_are_a_sentence_each(
+    names: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("The noun0a\nThe noun0b\n")
+    Path("again.txt").write_text("The noun0b\nThe noun0a\n")
+    Path("b.txt").write_text("The noun0as\n")
+    Path("empty.txt").write_text("\n")
+    done = CliRunner().invoke(app, ["find", "planted", f"prompts:{names}"])
+    assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
+    assert not Path("runs").exists()

@@ -1,0 +1,124 @@
+"""Pairs without words: what the edited model says next, compared with what it says untouched and after the partner."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.evidence.fidelity import Gap
+from pivotal.evidence.knowledge import cue_swap, knowledge_of
+from pivotal.models.base import LanguageModel
+from pivotal.models.planted import plant
+from pivotal.models.vocabulary import Encoding
+from pivotal.problem.counterfactuals import _aligned
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.readers.prompts import prompt_pairs
+
+
+@cache
+def model() -> LanguageModel:
+    return plant(dtype=torch.float64).model
+
+
+@cache
+def prompts() -> PairSet:
+    nouns = ("noun0a", "noun0b", "noun0c", "noun0d")
+    return prompt_pairs(
+        {"singular": [f"The {noun}" for noun in nouns], "plural": [f"The {noun}s" for noun in nouns]}
+    )
+
+
+def said(text: str) -> torch.Tensor:
+    return model().next_logits([model().encode(text).ids])[0].log_softmax(-1)
+
+
+def kl(p: torch.Tensor, q: torch.Tensor) -> float:
+    return float((p.exp() * (p - q)).sum())
+
+
+def test_every_prompt_is_moved_to_the_other_list_whatever_the_model_prefers() -> None:
+    problem = Problem(model(), prompts())
+    assert problem.objective == "counterfactual"
+    labels = [pair.label for pair in problem.pairs]
+    assert len(labels) == 8 and [problem.labels[1 - d] for d in problem.direction] == labels
+
+
+def test_the_log_ratio_says_to_which_of_the_two_the_edited_model_is_nearer() -> None:
+    """Untouched it is nearer to itself by KL(other || own). With all states of the partner it says what the model says
+    after the partner. Both are computed here from whole distributions."""
+    problem = Problem(model(), prompts(), values="interchange")
+    mask, values = torch.zeros(2, 2, len(problem.space)), torch.zeros(2, 2, problem.space.coordinates)
+    mask[1] = 1.0
+    outcome = problem.run(mask.double(), values.double())
+    own = [said(pair.prefix) for pair in problem.pairs]
+    other = [
+        said(pair.counterfactuals[to]) for pair, to in zip(problem.pairs, problem.direction, strict=True)
+    ]
+    untouched = [kl(b, a) for a, b in zip(own, other, strict=True)]
+    exchanged = [-kl(a, b) for a, b in zip(own, other, strict=True)]
+    assert outcome.log_ratio.tolist() == [
+        pytest.approx(untouched, abs=1e-5),
+        pytest.approx(exchanged, abs=1e-5),
+    ]
+    assert problem.clean_log_ratio.tolist() == pytest.approx(untouched, abs=1e-5)
+    assert outcome.flipped().tolist() == [[False] * 8, [True] * 8]
+    assert Gap(problem).closed(outcome.states[:, 1:])[0].value == pytest.approx(1, abs=1e-5)
+
+
+def test_nothing_is_claimed_to_be_known_of_words() -> None:
+    problem = Problem(model(), prompts())
+    knowledge = knowledge_of(problem)
+    assert (knowledge.accuracy, knowledge.labelled, knowledge.mass, knowledge.rank) == (None, 0, None, None)
+    assert knowledge.gap == pytest.approx(float(problem.clean_log_ratio.median()))
+    assert knowledge.prefixes_towards == {"singular": 4, "plural": 4}
+    assert "No words are asked." in knowledge.told() and "probability" not in knowledge.told()
+    assert problem.clean_accuracy is None and cue_swap(problem) is None
+
+
+def test_a_sample_and_held_out_prompts_are_asked_in_the_same_way() -> None:
+    train, test = prompts().split(0.5, seed=0)
+    problem = Problem(model(), train)
+    held_out = problem.on(test)
+    assert held_out.objective == "counterfactual" and problem.sample(2).objective == "counterfactual"
+    assert len(problem.sample(2).clean_log_ratio) == 2
+    assert problem.whole is problem
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "places"),
+    [
+        # One word more: what follows is counted from the end.
+        ("The cat sleeps here", "The old cat sleeps here", [0, 2, 3, 4]),
+        # One word less: the word without a match takes the state before it.
+        ("The old cat sleeps here", "The cat sleeps here", [0, 0, 1, 2, 3]),
+        ("He said so", "Then they said so", [1, 2, 3]),
+        ("Go on", "Go on then", [0, 2]),
+    ],
+)
+def test_words_are_matched_if_partners_differ_in_length(own: str, other: str, places: list[int]) -> None:
+    def encoded(text: str) -> Encoding:
+        words = text.split()
+        return Encoding(tuple(map(hash, words)), tuple(range(len(words))))
+
+    assert _aligned(encoded(own), encoded(other), len(own.split())) == places
+
+
+def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
+    """At no position of the shorter one do the two differ, and still the model should say what it says after the
+    longer one."""
+    pairs = prompt_pairs(
+        {"short": ["The noun0a", "The noun0b"], "long": ["The noun0a near", "The noun0b near"]}
+    )
+    problem = Problem(model(), pairs)
+    gap = Gap(problem)
+    assert np.isfinite(gap.from_cue).all() and (gap.asked > 0).all()
+
+
+def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words() -> None:
+    assert not prompts().lower().asks_words
+    assert dataclasses.replace(prompts(), pairs=prompts().pairs[:2]).asks_words is False
