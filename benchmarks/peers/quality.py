@@ -42,9 +42,9 @@ from pivotal.options import build
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
-from pivotal.searches.attribution import Attribution
+from pivotal.searches.attribution import Attribution, Ranked
 from pivotal.searches.base import Search, interventions_of
-from pivotal.searches.choose_then_fit import Ranked
+from pivotal.searches.exchange import Exchange
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.refit import Refit
 
@@ -67,7 +67,7 @@ RELAXED: dict[str, dict[str, object]] = {
     "the paper's settings without KL": {"kl_weight": 0.0},
     "the paper's settings with a soft margin and KL weight 0.1": {
         "kl_weight": 0.1,
-        "objective": "soft-margin",
+        "loss": "soft-margin",
     },
 }
 
@@ -78,7 +78,7 @@ class GradientTimesActivation(Attribution):
 
     name = "gradient-times-activation"
 
-    def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
+    def rank(self, problem: Problem, seed: int) -> Ranked:
         values = torch.zeros(len(problem.labels), problem.space.coordinates)
         slope = self._slope(problem.sample(self.prefixes, seed), values, torch.zeros(1))
         return slope.sum(0).abs(), problem.measure_activations().target
@@ -94,8 +94,9 @@ RANKINGS: dict[str, Attribution] = {
 
 
 OURS: dict[str, Search] = {
-    "pivotal": LearnedMask(max_units=UNITS),
+    "pivotal": Exchange(max_units=UNITS),
     "pivotal, `--search attribution`": Attribution(max_units=UNITS),
+    "pivotal, `--search learned`": LearnedMask(max_units=UNITS),
 }
 
 
