@@ -1,7 +1,7 @@
 """The CPU seconds of the phases of `pivotal find`: the search, the random sets, the checks of the evidence, the page.
 
     python benchmarks/find_time.py [--model wiki-lstm] [--phenomenon number-agreement] [--sites all] [--steps every]
-        [--values natural] [--runs 3] [--controls 19 99]
+        [--values natural] [--runs 1] [--controls 19 99]
 
 The defaults are those of `make demo`, with 99 random sets. Each number of --controls is one row of random sets, timed
 with the intervention that the search found. Loading the model and the pairs is not counted. One thread.
@@ -27,7 +27,7 @@ from pivotal.problem.prepare import as_read, training_problem
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.report.page import write_report
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches.exchange import Exchange
 from pivotal.units import Steps, Values
 
 CHECKS = {
@@ -38,6 +38,7 @@ CHECKS = {
     "paths_of": "through the model",
     "cue_swap": "another cue",
     "text_cost": "ordinary text",
+    "necessity": "necessity",
 }
 
 
@@ -50,14 +51,14 @@ def main() -> None:
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=get_args(Steps))
     parser.add_argument("--values", default="natural", choices=get_args(Values))
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--controls", type=int, nargs="+", default=[19, CONTROLS])
     args = parser.parse_args()
     torch.set_num_threads(1)
     question = Question(args.model, args.phenomenon, sites=args.sites, steps=args.steps, values=args.values)
     model = load_model(args.model, device="cpu")
     timed(job._Run, "_search", "search")
-    timed(summarise, "scores_of", "scores")
+    timed(summarise, "scores_of", "scores, fidelity")
     timed(summarise, "unseen_words", "unseen words")
     timed(summarise, "random_control", "random sets")
     for name, label in CHECKS.items():
@@ -66,7 +67,7 @@ def main() -> None:
     timed(job, "profile_units", "pages of units")
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
-        found = job.find(question, LearnedMask(), runs=args.runs, out=str(Path(folder) / "run"), model=model)
+        found = job.find(question, Exchange(), runs=args.runs, out=str(Path(folder) / "run"), model=model)
         write_report(found.folder)
         whole = time.process_time() - started
         intervention = found.folder.intervention()
@@ -88,7 +89,7 @@ def compare_controls(
     train.bounds()  # the natural ranges are measured once, before the first fit
     for sets in sizes:
         started = time.process_time()
-        random_control(Examination(intervention, test), train, sets, LearnedMask().terms, 0)
+        random_control(Examination(intervention, test), train, sets, Exchange().terms, 0)
         print(f"{sets} random sets: {time.process_time() - started:.1f} s")
 
 

@@ -243,14 +243,10 @@ def search_permuted(search: Search, train: Problem, test: Problem, seed: int) ->
     bare = train.model.without_bases() if train.model.bases else None
     asked = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
     held_out = test.on(permuted(test.pairs, seed + _SEED), model=asked.model if bare else None)
-    return _null_search(search, asked, held_out, seed)
-
-
-def _null_search(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
-    found = search.solve(train, runs=1, seed=seed)
-    flips, _ = score_many(found.interventions, test)
+    found = search.solve(asked, runs=1, seed=seed).interventions
+    flips, _ = score_many(found, held_out)
     return NullSearch(
         flip_accuracy=tuple(flips.mean(1).tolist()),
-        units=tuple(len(intervention) for intervention in found.interventions),
-        clean_accuracy=test.clean_accuracy,
+        units=tuple(len(intervention) for intervention in found),
+        clean_accuracy=held_out.clean_accuracy,
     )

@@ -215,8 +215,7 @@ class _Step:
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
         gain = (gains_at(sample, search.terms, prices, without, at) * acting).sum(1)
         gain[:, units] = -torch.inf
-        room = len(problem.space) - len(units)
-        each = min(max(search.candidates, _FEWEST // len(units)), room)
+        each = min(max(search.candidates, _FEWEST // len(units)), len(problem.space) - len(units))
         in_ = gain.topk(each).indices.flatten()
         out = row.repeat_interleave(each)
         swap = torch.arange(len(in_), device=mask.device)
