@@ -161,6 +161,12 @@ class Examples:
         """The same examples, edited in the direction given for the label that they are to flip to."""
         return self._edited(self.tree.cues(), [int(directions[d]) for d in self.direction], steps)
 
+    def turned(self, steps: Steps) -> Examples:
+        """The same examples, to be flipped to the word that the model prefers already."""
+        direction = 1 - self.direction
+        tree = PrefixTree.build(self.tree.sequences(), self.tree.cues(), direction.tolist(), steps)
+        return replace(self, tree=tree, direction=direction)
+
     def _edited(self, cues: Sequence[int], directions: Sequence[int], steps: Steps) -> Examples:
         sequences, sources = self.tree.sequences(), self.tree.sources()
         return replace(self, tree=PrefixTree.build(sequences, cues, directions, steps, sources))
