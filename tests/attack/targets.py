@@ -83,7 +83,7 @@ def line(
 
 CERTIFY = "certify {it} --candidates 1 --sample 0 --finalists 1 -q"
 READING = (
-    *("show {it}", "show {it} --json", "show {it} --open", "list runs {place}", "serve {it} --port 0"),
+    *("show {it}", "show {it} --json", "open {it}", "list runs {place}", "serve {it} --port 0"),
     *(
         "evaluate {it}",
         "evaluate {it}/interventions/0 --run 0",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -117,19 +116,11 @@ def push(
     if dry_run:
         check_folder(folder, lambda there: ())
     based = options.base_model or hub.hub_name(saved.question.model)
-    shared = hub.Shared(
-        saved.intervention,
-        saved.lm,
-        repository,
-        based,
-        options.license or (hub.licence_of(based) if based else None),
-        *_evidence(saved),
+    about = (repository, based, options.license, *_evidence(saved))
+    out = folder if dry_run else None
+    where, card, notes = hub.share(
+        hub.Shared(saved.intervention, saved.lm, *about), out=out, private=options.private
     )
-    with tempfile.TemporaryDirectory() as temporary:
-        made = folder if dry_run else Path(temporary) / "repository"
-        notes = hub.write_shared(shared, made)
-        card = (made / "README.md").read_text(encoding="utf-8")
-        where = str(folder) if dry_run else hub.push(made, repository, private=options.private)
     if json:
         terminal.as_json(
             {"repository": repository, "written": where, "dry_run": dry_run, "notes": notes, "card": card}

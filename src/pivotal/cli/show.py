@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pivotal.cli import shared_options, terminal
-from pivotal.cli.shared_options import argument, in_output
+from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -35,58 +35,47 @@ Folder = Annotated[
 
 def open_page(folder: Folder = None) -> None:
     """Open the page of a run or a study in the browser. It is written if missing."""
-    from pivotal.jobs.runs import newest_run
-    from pivotal.report.study import StudyFolder
+    from pivotal.jobs.run_folder import REPORT
 
-    folder = folder or str(newest_run())
-    study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
-    _open(_write_page(folder, study, again=False, needed=True))
-
-
-@shared_options.takes_options
-def show(
-    options: ShowOptions,
-    folder: Folder = None,
-    browser: Annotated[
-        bool, in_output("Open the page in the browser. It is written if missing.", "--open")
-    ] = False,
-    json: shared_options.Json = False,
-) -> None:
-    """Show a run (its question, units, values, scores and files) or the tables of a study.
-
-    --page writes the page again from the data in the folder, and --open opens it.
-    """
-    from pivotal.jobs.runs import newest_run
-    from pivotal.report.study import StudyFolder
-
-    folder, site = folder or str(newest_run()), options.site
-    study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
-    if study is None and site is not None:
-        raise PivotalError(f"--site is for a study, but {folder} is not one. Leave it out.")
-    written = _write_page(folder, study, options.page, browser)
-    if study is not None:
-        _show_study(study, written, site, json)
-    else:
-        _show_run(folder, written, json)
-    if browser:
-        _open(written)
-
-
-def _open(page: Path | None) -> None:
-    if page is not None and not webbrowser.open(page.resolve().as_uri()):
+    path, study = _opened(folder)
+    page = path / REPORT
+    if not page.is_file():
+        page = _write_page(path, study)
+    if not webbrowser.open(page.resolve().as_uri()):
         raise PivotalError(f"No browser could be started. Open this file in one: {page}")
 
 
-def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: bool) -> Path | None:
-    """The page, if it was written again, or if it is needed."""
-    from pivotal.jobs.run_folder import REPORT, RunFolder
+@shared_options.takes_options
+def show(options: ShowOptions, folder: Folder = None, json: shared_options.Json = False) -> None:
+    """Show a run (its question, units, values, scores and files) or the tables of a study.
+
+    --page writes the page again from the data in the folder. `pivotal open` opens it.
+    """
+    path, study = _opened(folder)
+    if study is None and options.site is not None:
+        raise PivotalError(f"--site is for a study, but {path} is not one. Leave it out.")
+    written = _write_page(path, study) if options.page else None
+    if study is not None:
+        _show_study(study, written, options.site, json)
+    else:
+        _show_run(path, written, json)
+
+
+def _opened(folder: str | None) -> tuple[Path, StudyFolder | None]:
+    """The folder, by default that of the newest run, and the study in it."""
+    from pivotal.jobs.runs import newest_run
+    from pivotal.report.study import StudyFolder
+
+    path = newest_run() if folder is None else Path(folder)
+    return path, StudyFolder.open(path) if StudyFolder.holds(path) else None
+
+
+def _write_page(path: Path, study: StudyFolder | None) -> Path:
+    from pivotal.jobs.run_folder import RunFolder
     from pivotal.report.page import write_report
     from pivotal.report.study import write_study
 
-    path = Path(folder) / REPORT
-    if again or (needed and not path.is_file()):
-        return write_report(RunFolder(folder)) if study is None else write_study(study.path)
-    return path if needed else None
+    return write_report(RunFolder(path)) if study is None else write_study(study.path)
 
 
 # -- a study --------------------------------------------------------------------------------------------------------
@@ -122,10 +111,10 @@ def _text(path: Path | None) -> str | None:
 # -- a run ----------------------------------------------------------------------------------------------------------
 
 
-def _show_run(path: str, page: Path | None, json: bool) -> None:
+def _show_run(path: Path, page: Path | None, json: bool) -> None:
     from pivotal.jobs.runs import read_run
 
-    folder, summary = read_run(Path(path), lambda run: (run, run.summary() if run.finished else None))
+    folder, summary = read_run(path, lambda run: (run, run.summary() if run.finished else None))
     files = sorted(entry.name for entry in folder.path.iterdir() if not entry.name.startswith("."))
     if json:
         terminal.as_json(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,22 +126,17 @@ def _metadata(shared: Shared) -> str:
     return str(data.to_yaml())
 
 
-def share(
-    intervention: Intervention,
-    model: LanguageModel,
-    repository: str,
-    *,
-    base_model: str | None = None,
-    license: str | None = None,
-    private: bool = False,
-) -> str:
-    """Push an intervention with its card and adapters, and return the address of the commit."""
-    check_name(repository)
-    based = base_model or hub_name(model.name)
-    shared = Shared(intervention, model, repository, based, license or (licence_of(based) if based else None))
+def share(shared: Shared, *, out: Path | None = None, private: bool = False) -> tuple[str, str, list[str]]:
+    """Push an intervention with its card and adapters, or write them to the folder `out` only. Returns the address of
+    the commit or the folder, the card, and what is missing."""
+    check_name(shared.repository)
+    if shared.license is None and shared.base_model is not None:
+        shared = replace(shared, license=licence_of(shared.base_model))
     with tempfile.TemporaryDirectory() as temporary:
-        write_shared(shared, made := Path(temporary) / "repository")
-        return push(made, repository, private=private)
+        made = out or Path(temporary) / "repository"
+        notes = write_shared(shared, made)
+        card = (made / "README.md").read_text(encoding="utf-8")
+        return push(made, shared.repository, private=private) if out is None else str(out), card, notes
 
 
 def hub_name(spec: str) -> str | None:

@@ -293,11 +293,11 @@ class Intervention:
         """Share it as ORG/NAME on the Hugging Face hub, and return the address of the commit. `model` is the model that
         it was found in, for the adapters. `base_model` is the name of the model on the hub, by default that of `model`
         if it came from there, and `license` by default the licence that the hub states for it."""
-        from pivotal.exports.hub import share
+        from pivotal.exports.hub import Shared, hub_name, share
 
         self.check_model(model.name, model.fingerprint())
-        about = {"base_model": base_model, "license": license}
-        return share(self, model, repository, **about, private=private)
+        shared = Shared(self, model, repository, base_model or hub_name(model.name), license)
+        return share(shared, private=private)[0]
 
     @staticmethod
     def from_pretrained(repository: str | Path, revision: str | None = None) -> Intervention:
