@@ -75,8 +75,17 @@ def truncate(f: Path) -> None:
         (config(cell="gru"), r"of a gru with 4 units .* must have the shape \(12, 3\), but it has \(16, 3\)"),
         (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
         (tensors(encoder__weight=None), "encoder.weight is missing"),
+        (
+            tensors(decoder__bias=torch.zeros(1)),
+            r"decoder.bias .* must have the shape \(6,\), but it has \(1,\)",
+        ),
+        (tensors(rnn__bias_hh_l1=torch.zeros(3)), r"must have the shape \(16,\), but it has \(3,\)"),
+        (tensors(decoder__weight=torch.zeros(())), r"must have the shape \(6, 1\), but it has \(\)"),
         (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is also rnn.bias_hh_l1"),
-        (tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)), "without encoder.weight.sc"),
+        (
+            tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)),
+            "int8 has no encoder.weight.sc",
+        ),
     ],
 )
 def test_a_bad_folder_is_refused_with_the_reason(folder: Path, damage: Any, message: str) -> None:

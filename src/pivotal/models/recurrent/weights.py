@@ -52,12 +52,14 @@ def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) 
     for name, tensor in weights.items():
         if not bool(tensor.isfinite().all()):
             raise PivotalError(f"Weights must be finite numbers, but {name} has some that are not.")
-    hidden, inputs = weights["decoder.weight"].shape[-1], weights["encoder.weight"].shape[-1]
+    hidden, inputs = (weights[f"{part}.weight"].shape[1:].numel() for part in ("decoder", "encoder"))
     rows = CELLS[cell].gates * hidden
-    shapes = {"encoder.weight": (len(words), inputs), "decoder.weight": (len(words), hidden)}
+    shapes: dict[str, tuple[int, ...]] = {"encoder.weight": (len(words), inputs)}
+    shapes["decoder.weight"] = len(words), hidden
     for level in range(layers_of(weights)):
         shapes[f"rnn.weight_ih_l{level}"] = rows, hidden if level else inputs
         shapes[f"rnn.weight_hh_l{level}"] = rows, hidden
+    shapes |= {name: (len(words) if name == "decoder.bias" else rows,) for name in weights if "bias" in name}
     for name, shape in shapes.items():
         if weights[name].shape != shape:
             raise PivotalError(
