@@ -11,14 +11,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.controls import overlap_of
-from pivotal.evidence.knowledge import (
-    cue_swap,
-    few_to_flip,
-    knowledge_of,
-    prefixes_to_flip,
-    warnings_of,
-    without_forms,
-)
+from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import can_be_asked
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import askable
@@ -91,7 +84,7 @@ def check(
         train=len(train),
         test=len(test),
         seconds=None if reason else _seconds(problem),
-        warnings=(*warnings_of(knowledge), *without_forms(asked)),
+        warnings=warnings_of(knowledge, asked),
         reason=reason,
     )
     return _with_held_out(found, problem, train, test, most) if len(test) else found

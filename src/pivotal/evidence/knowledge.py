@@ -78,7 +78,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
     )
 
 
-def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
+def warnings_of(knowledge: Knowledge, pairs: PairSet | None = None) -> tuple[str, ...]:
     """What speaks against asking the question, whatever the split, by the rules of the verdict."""
     said = []
     labels = knowledge.by_label
@@ -118,7 +118,7 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
             "The model expects none of the words: together they have a median probability of "
             f"{chance(knowledge.mass)}; a verdict needs {chance(LEAST_MASS)}."
         )
-    return tuple(said)
+    return (*said, *(without_forms(pairs) if pairs else ()))
 
 
 def without_forms(pairs: PairSet) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.knowledge import few_to_flip, warnings_of, without_forms
+from pivotal.evidence.knowledge import few_to_flip, warnings_of
 from pivotal.files import LOCK, locked, slug
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
@@ -73,7 +73,7 @@ class Prepared:
             watch.say(note)
         share = len(test) / (len(train) + len(test))
         few = few_to_flip(knowledge.prefixes_towards, knowledge.clusters, share)
-        for warning in (*warnings_of(knowledge), *without_forms(test.whole.pairs), *few):
+        for warning in (*warnings_of(knowledge, test.whole.pairs), *few):
             watch.say(f"Warning: {warning}")
         for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
             name = group or "the unnamed group"

@@ -95,8 +95,6 @@ class Question:
             with suppress(ValueError):  # from a command line, where a number is text too
                 object.__setattr__(self, "test", float(self.test))
         if isinstance(self.test, str):
-            if not self.test.strip():
-                raise PivotalError("test names the file of the held-out pairs, but it is empty.", "test")
             if self.split != "prefixes":
                 raise PivotalError(
                     f"split={self.split!r} says how pairs are held out, but test names the held-out pairs, "
