@@ -48,8 +48,7 @@ class ByHand:
     """What somebody needs who writes the update without pivotal: weights, tokens, and where to edit."""
 
     def __init__(self, model: RecurrentLM, problem: pivotal.Problem) -> None:
-        assert model._source is not None
-        weights = {name: weight.detach() for name, weight in model._source[1].items()}
+        weights = {name: weight.detach().float() for name, weight in model._weights.items()}
         self.encoder, self.decoder = weights["encoder.weight"], weights["decoder.weight"]
         self.bias, self.hidden = weights["decoder.bias"], model.hidden
         self.cells = []
@@ -58,7 +57,7 @@ class ByHand:
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
                 getattr(cell, name).copy_(weights[f"rnn.{name}_l{layer}"])
             self.cells.append(cell)
-        self.priming = model.encode(model.priming).ids
+        self.priming = model.vocabulary.priming
         self.sentences = [tuple(tokens) for tokens in problem.tree.sequences()]
         self.cues = problem.tree.cues() if problem.steps == "single" else [0] * len(problem)
         self.every = problem.steps == "every"

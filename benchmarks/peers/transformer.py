@@ -53,7 +53,7 @@ class Rows:
 
     def __init__(self, model: TransformersLM, problem: pivotal.Problem, *, distinct: bool) -> None:
         self.net, self.tokenizer, self.first = model.network, model.tokenizer, len(model.vocabulary.priming)
-        self.modules = [tap.module for tap in model._taps if tap.site.name.startswith("mlp.")]
+        self.modules = [tap.module for tap in model.taps if tap.site.name.startswith("mlp.")]
         self.width = len(problem.space) // len(self.modules)
         self.layers = list(range(len(self.modules)))
         """The layers to edit."""
