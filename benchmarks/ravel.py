@@ -20,6 +20,7 @@ import argparse
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -37,7 +38,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import share_of
 from pivotal.files import write_text
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.bases.basis import components
+from pivotal.models.bases.basis import completed, components
 from pivotal.models.bases.edit import own_site
 from pivotal.models.edits import Edit, MaskedEdit, Sources
 from pivotal.models.tree import PrefixTree, Span
@@ -124,22 +125,29 @@ def batches(
 
 
 def examples(model: LanguageModel, those: Sequence[Instance], target: str, *, isolating: bool) -> Examples:
-    """The instances as examples of a problem of interchange. The word to flip to is the one that is wanted: the
-    source's for the target attribute, and the base's for every other, which it must not lose."""
+    """The instances as examples of a problem of interchange. The word to flip to is the answer that is wanted: the
+    source's for the target attribute, and the base's for every other, which it must not lose. It is compared with all
+    other answers to prompts of the attribute, because it must be the likeliest word, and not only likelier than one."""
     those = [one for one in those if isolating or one.attribute == target]
+    answers: dict[str, set[Ids]] = defaultdict(set)
+    for one in those:
+        answers[one.attribute].add(one.own)
     rows, direction, sets = [], [], set[Ids]()
     for number, one in enumerate(those):
-        sides = ((one.own[one.differ],), (one.other[one.differ],))
-        wanted = sides[::-1] if one.attribute == target else sides
-        direction.append(number % 2)  # both directions, because bases are fitted to states of both
-        sides = wanted if number % 2 == 0 else wanted[::-1]
-        rows.append(AskedPair(one.base.ids + one.own[: one.differ], one.base.place, sides))
+        step, own, other = one.differ, one.own, one.other
+        wanted = (other if one.attribute == target else own)[step]
+        alike = {a[step] for a in answers[one.attribute] if a[:step] == own[:step] and len(a) > step}
+        rest = tuple(sorted((alike | {own[step], other[step]}) - {wanted}))
+        # Both directions occur, because bases are fitted to the states of both.
+        sides = ((wanted,), rest) if number % 2 == 0 else (rest, (wanted,))
+        direction.append(number % 2)
+        rows.append(AskedPair(one.base.ids + own[:step], one.base.place, sides))
         sets |= set(sides)
     counterfactuals, at = sources_of([one.source for one in those])
     matched = [[node] * len(row.ids) for node, row in zip(at, rows, strict=True)]
     cues = [one.base.place for one in those]
     tree = PrefixTree.build([row.ids for row in rows], cues, direction, "single", matched)
-    order = tuple(sorted(sets))
+    order = tuple(sorted(sets, key=lambda ids: (len(ids), ids)))
     place = {ids: i for i, ids in enumerate(order)}
     words = np.array([[place[side] for side in row.sides] for row in rows])
     pairs = PairSet(
@@ -242,15 +250,35 @@ def full_layer(setup: Setup, dims: Sequence[int]) -> Candidates:
     yield {}, setup.model.unit_space(setup.site).coordinates, along(setup.site, None)
 
 
-def class_means(setup: Setup, dims: Sequence[int]) -> Candidates:
-    """Differences of means: the directions in which the mean states of the attribute's values differ most."""
+def means_of(setup: Setup) -> tuple[Float[Tensor, "directions width"], Float[Tensor, "states width"]]:
+    """Differences of means: the directions in which the mean states of the attribute's values differ, by falling
+    difference; and the states."""
     states, those = setup.training_states()
     names = sorted({one.own for one in those})
     of = torch.tensor([names.index(one.own) for one in those])
     means = torch.stack([states[of == i].mean(0) for i in range(len(names))])
-    directions = components(means)[1].float()
-    for k in dict.fromkeys(min(k, len(names) - 1) for k in dims):
+    return components(means)[1].float()[: len(names) - 1], states
+
+
+def class_means(setup: Setup, dims: Sequence[int]) -> Candidates:
+    directions, _ = means_of(setup)
+    for k in dict.fromkeys(min(k, len(directions)) for k in dims):
         yield {}, k, along(setup.site, directions[:k])
+
+
+def in_means(setup: Setup, dims: Sequence[int]) -> Candidates:
+    """The coordinates that `attribution` ranks first, with isolation in its loss, in a basis that begins with the
+    differences of means."""
+    directions, states = means_of(setup)
+    site = f"{setup.site}@means"
+    model = setup.model.in_bases({site: completed("means", directions, states)})
+    problem = replace(setup, model=model).problem(site, isolating=True)
+    for k in dims:
+        for some in (k, k // 2, k // 4):
+            found = Attribution(max_units=max(1, some), kl_weight=0.0, refit=0).solve(
+                problem, seed=setup.seed
+            )
+            yield {"search": "attribution"}, max(1, some), of_units(problem.model, found.best.units)
 
 
 def trained(setup: Setup, dims: Sequence[int], *, isolating: bool) -> Candidates:
@@ -313,6 +341,7 @@ METHODS: dict[str, Callable[[Setup, Sequence[int]], Candidates]] = {
     "resid, learned, isolating": lambda setup, dims: masked(setup, dims, "resid"),
     "mlp, isolating": lambda setup, dims: ranked(setup, dims, "mlp", isolating=True),
     "resid@pca, isolating": lambda setup, dims: ranked(setup, dims, "resid@pca", isolating=True),
+    "resid@means, isolating": in_means,
     "resid@das": lambda setup, dims: rotated(setup, dims, isolating=False),
     "resid@das, isolating": lambda setup, dims: rotated(setup, dims, isolating=True),
 }

@@ -129,11 +129,12 @@ def test_searches_and_multi_task_das_find_the_planted_units(
     bench: ModuleType, folder: Path, planted: ModuleLM
 ) -> None:
     setup = bench.Setup(planted, "Color", 0, made(bench, folder, planted), updates=60, rate=0.03)
-    names = ["full layer", "MDAS", "resid, isolating", "resid@das, isolating"]
+    names = ["full layer", "MDAS", "resid, isolating", "resid@means, isolating", "resid@das, isolating"]
     rows = {row["method"]: row for row in bench.rows_of(setup, names, [3])}
     assert rows["full layer"]["entity"]["disentangle"][0] == 0.5
     assert rows["resid, isolating"]["prompt"]["disentangle"][0] == 1
     assert rows["resid, isolating"]["dims"] == 3
+    assert rows["resid@means, isolating"]["entity"]["disentangle"][0] == 1
     assert rows["MDAS"]["entity"]["disentangle"][0] > 0.9
     assert rows["resid@das, isolating"]["entity"]["disentangle"][0] > 0.9
 
