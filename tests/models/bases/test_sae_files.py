@@ -122,6 +122,10 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         (lambda f: saelens(f, hook_name="blocks.3.hook_mlp_out"), "blocks.3.hook_mlp_out, which is not one"),
         (lambda f: (f / "sae_weights.safetensors").write_bytes(b"\x08"), "cannot be read"),
         (lambda f: save_file({**WHOLE, "W_dec": W_ENC.clone()}, f / "sae_weights.safetensors"), "must fit"),
+        (lambda f: save_file({**WHOLE, "b_dec": B_ENC.clone()}, f / "sae_weights.safetensors"), "must fit"),
+        (lambda f: (f / "cfg.json").write_text("[1]"), "must fit"),
+        (lambda f: saelens(f, metadata=3), "must fit"),
+        (lambda f: saelens(f, architecture="topk", k=0), "k must be 1 or more, but it is 0"),
     ],
 )
 def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:

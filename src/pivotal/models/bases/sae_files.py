@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.files import read_tensors
 from pivotal.models.recurrent.folder import read_json
@@ -35,6 +35,11 @@ def read_sae(path: str) -> tuple[Basis, str]:
     except KeyError as error:
         raise PivotalError(
             f"An autoencoder has the tensor or the setting {error}, but {folder} lacks it. Download it again."
+        ) from None
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PivotalError(
+            f"The tensors and settings of an autoencoder must fit together, but those in {folder} do not "
+            f"({in_short(error)}). Download it again."
         ) from None
     raise PivotalError(
         f"The folder of an autoencoder holds {_SETTINGS} and {_SAELENS} (SAELens) or {_PLAIN}, but "
@@ -61,6 +66,8 @@ def _saelens(weights: Mapping[str, Tensor], settings: Mapping[str, Any], folder:
     site = _site_of_hook(str(about.get("hook_name", "")), folder)
     if "topk" in (architecture, settings.get("activation_fn", settings.get("activation_fn_str"))):
         k = settings["k"] if "k" in settings else settings["activation_fn_kwargs"]["k"]
+        if int(k) < 1:
+            raise ValueError(f"k must be 1 or more, but it is {k}")
         return _sae(folder, encoder, decoder, bias, top_k=int(k)), site
     # A batch-top-k autoencoder is saved as a JumpReLU with the threshold of its training.
     threshold = weights["threshold"] if architecture != "standard" else None
