@@ -163,7 +163,10 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path: Path) -> None:
     assert "orthonormal" in told(rotation=np.ones((24, 24), dtype=np.float32))
     assert "another site" in told(rotation=np.eye(8, dtype=np.float32))
     assert "holds 2 matrices" in told(a=np.eye(24, dtype=np.float32), b=np.eye(24, dtype=np.float32))
-    np.save(tmp_path / "r.npy", np.eye(24, dtype=np.float32)[:5])
+    whole = np.eye(24, dtype=np.float32)
+    assert "has 1 to 24 rows" in told(rotation=whole[:0])
+    assert "has 24 numbers, but that in" in told(rotation=whole, mean=whole[0, :3])
+    np.save(tmp_path / "r.npy", whole[:5])
     some = Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / 'r.npy'}")
     assert len(some.space) == 5
     (tmp_path / "r.pt").write_bytes(b"")

@@ -62,10 +62,15 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
             "matrix alone."
         )
     (directions,) = matrices
-    if directions.shape[1] != width or len(directions) > width:
+    if directions.shape[1] != width or not 0 < len(directions) <= width:
         raise PivotalError(
-            f"A rotation of {site} has at most {width} rows of {width} numbers, but that in {path} has "
+            f"A rotation of {site} has 1 to {width} rows of {width} numbers, but that in {path} has "
             f"{len(directions)} rows of {directions.shape[1]}. It belongs to another site or another model."
+        )
+    if mean is not None and mean.shape != (width,):
+        raise PivotalError(
+            f"The mean of a rotation of {site} has {width} numbers, but that in {path} has the shape "
+            f"{tuple(mean.shape)}. Leave it out, or correct it."
         )
     product = directions.double() @ directions.double().T
     worst = float((product - torch.eye(len(directions), dtype=torch.float64)).abs().max())
