@@ -93,7 +93,7 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
         (["planted", "planted", "--runs", "0"], ["at least one run"]),
         (["planted", "planted", "--runs", str(2**63)], ["at most 10,000 runs, but runs is 9,223,372"]),
-        (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
+        (["planted", "number-agreement"], ["cannot score any of the", "outside the vocabulary"]),
     ],
 )  # fmt: skip
 def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: list[str]) -> None:
@@ -232,3 +232,9 @@ def test_a_folder_that_another_process_has_is_left_alone(
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         pivotal(*line, folder).refused(f"Process {os.getpid()} is working on the run in {folder}")
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_question_in_the_place_of_the_model_is_told(pivotal: Any) -> None:
+    for question in ("number-agreement", "mine.csv", "mine.yaml"):
+        pivotal("find", question).refused(f"name it after the model, such as wiki-lstm {question}.")
+    pivotal("find", "wiki-lstn").refused("Did you mean 'wiki-lstm'?")

@@ -80,7 +80,7 @@ def test_what_is_refused(pivotal: Any, files: Path) -> None:
         pivotal(verb, *asked, "other.jsonl").refused(
             "singular and plural, but those of other are he and she", "Name them alike"
         )
-        pivotal(verb, *asked, "nothing.jsonl").refused("nothing.jsonl")
+        pivotal(verb, *asked, "nothing.jsonl").refused("The held-out pairs cannot be used.", "nothing.jsonl")
         pivotal(verb, *asked, "held.jsonl", "--split", "words").refused(
             "test names the held-out pairs, held.jsonl", "Leave one of them out"
         )

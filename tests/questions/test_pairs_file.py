@@ -142,11 +142,11 @@ HEAD = "prefix,cue,word.singular,word.plural,label\n"
         ("jsonl", b"abc\0", r"line 1, column 4: .*zero byte is not\. Save it as UTF-8\.$"),
         ("jsonl", '{"prefix": }', "line 1: The line must be JSON, .* invalid character in line 1, column 12"),
         ("jsonl", "[1]", "line 1: .* must be an object, but it is a list. Every line holds one JSON"),
-        ("jsonl", changed(prefix=None), "line 2, column 'prefix': Object missing required field"),
+        ("jsonl", changed(prefix=None), "line 2, column 'prefix': This is missing"),
         (
             "jsonl",
             changed(prefxi="x"),
-            r"line 2, column 'prefxi': .*unknown field.* Did you mean 'prefix'\?.*This row has .*prefxi",
+            r"line 2, column 'prefxi': A pairs file has no 'prefxi'\. Did you mean 'prefix'\?.*This row has .*prefxi",
         ),
         ("jsonl", changed(words={"singular": "a"}), "line 2, column 'words': .*labels of the first one"),
         ("jsonl", changed(label="dual"), "line 2, column 'label': .*not to 'dual'"),

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pivotal.errors import PivotalError, did_you_mean, in_short
+from pivotal.files import suffix_of
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
 from pivotal.models.in_memory import wrapped
@@ -17,7 +18,9 @@ from pivotal.models.intervened import IntervenedModel
 from pivotal.models.module import ModuleLM
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
+from pivotal.questions.phenomena import phenomenon_names
 from pivotal.questions.question import Dtype
+from pivotal.questions.rows import SUFFIXES
 from pivotal.registry import Registry
 
 SOURCES: Registry[ModelSource] = Registry("models", __name__, ModelSource)  # type: ignore[type-abstract]
@@ -81,9 +84,12 @@ def _opened(spec: str, **how: Any) -> LanguageModel:
     for _, source in SOURCES.items():
         if (model := source().open(spec, **how)) is not None:
             return model
+    cure = did_you_mean(spec, [name for name, _ in list_models()])
+    if spec in phenomenon_names() or suffix_of(Path(spec)) in (*SUFFIXES, ".yaml", ".yml"):
+        cure = f" That is a question: name it after the model, such as wiki-lstm {spec}."
     raise PivotalError(
         f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {spec!r} "
-        "is not one of these." + did_you_mean(spec, [name for name, _ in list_models()])
+        f"is not one of these.{cure}"
     )
 
 

@@ -54,9 +54,11 @@ def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
         _, of, field = reason.partition(" field ")
         if not of:
             raise PivotalError(f"{reason}.", key) from None
-        guess = "" if "missing" in reason else did_you_mean(field, PairRow.__struct_fields__)
+        missing = "missing" in reason
+        said = "This is missing." if missing else f"A pairs file has no '{field}'."
+        guess = "" if missing else did_you_mean(field, PairRow.__struct_fields__)
         raise PivotalError(
-            f"{reason}.{guess} This row has {', '.join(row)}. A pairs file has prefix and words, which are two columns "
+            f"{said}{guess} This row has {', '.join(row)}. A pairs file has prefix and words, which are two columns "
             f"in a table, such as word.singular and word.plural.{OTHER_FORMATS}",
             field,
         ) from None

@@ -143,7 +143,10 @@ class Question:
             pairs = self._pooled([load_phenomenon(name, self.reading) for name in names_of(self.phenomenon)])
         if not isinstance(self.test, str) or pairs.held_from is not None:
             return pairs
-        return with_held_out(pairs, self._cased(test or load_phenomenon(self.test, self.reading)))
+        try:
+            return with_held_out(pairs, self._cased(test or load_phenomenon(self.test, self.reading)))
+        except PivotalError as error:
+            raise PivotalError(f"The held-out pairs cannot be used. {error}", "test") from None
 
     def load_parts(self) -> list[Part]:
         """The questions that the user named: one, or each question of a folder such as blimp:FOLDER."""
