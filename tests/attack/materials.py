@@ -217,6 +217,25 @@ class Materials:
         return path
 
     @cached_property
+    def directions(self) -> Path:
+        """A sparse autoencoder of the planted model, as SAELens saves it, and a rotation beside it."""
+        import torch
+        from safetensors.torch import save_file
+
+        path, first = self.root / "directions", torch.eye(64)[:6].contiguous()
+        path.mkdir()
+        weights = {
+            "W_enc": first.T.contiguous(),
+            "W_dec": first,
+            "b_enc": torch.zeros(6),
+            "b_dec": torch.zeros(64),
+        }
+        save_file(weights, path / "sae_weights.safetensors")
+        save_file({"rotation": first.clone(), "mean": torch.zeros(64)}, path / "rotation.safetensors")
+        (path / "cfg.json").write_text('{"architecture": "topk", "k": 2, "metadata": {"hook_name": ""}}')
+        return path
+
+    @cached_property
     def exportable(self) -> Path:
         """A finished run on the transformer."""
         pairs, path = self.root / "doctors.csv", self.root / "exportable"

@@ -111,6 +111,10 @@ BASES = (
     *("check planted {pairs} --sites hidden.0@pca:{it}",) * 9,
     f"find planted {{pairs}} {' '.join(FIND)} -q --out {{new}} --sites hidden.0@pca:{{it}}",
 )
+DIRECTIONS = tuple(
+    f"check planted {{pairs}} --sites hidden.0@{kind}"
+    for kind in ("sae:{it}", "sae:{it}", "rotation:{it}/rotation.safetensors")
+)
 STUDY = (
     *("study {recipe} --out {it} --dry-run", "show {it}", "list runs {place}") * 6,
     "show {it} --page",
@@ -125,6 +129,7 @@ FOLDERS: dict[str, tuple[str, str, Sequence[str], float, bool, tuple[int, ...]]]
     "model folder": ("model", "*", (*WITH_MODEL, "eval-lm {it} -q"), 1.0, False, CODES),
     "transformer folder": ("transformer", "*", WITH_MODEL, 0.4, False, CODES),
     "basis": ("basis", "*", BASES, 0.7, False, CODES),
+    "autoencoder and rotation": ("directions", "*", DIRECTIONS, 0.7, True, CODES),
 }
 """By name: the material, the files of which one is spoilt, the command lines, and the rest of the target."""
 
