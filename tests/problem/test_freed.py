@@ -49,7 +49,7 @@ def test_a_problem_does_not_keep_its_model() -> None:
 def test_a_question_that_cannot_be_asked_does_not_keep_the_model() -> None:
     model: LanguageModel = plant().model
     there = weakref.ref(model)
-    with pytest.raises(PivotalError, match="can be asked"):
+    with pytest.raises(PivotalError, match="cannot score"):
         Problem(model, load_phenomenon("gender-bias").sample(20, seed=0))
     del model
     assert there() is None

@@ -167,7 +167,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
 
 def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFolder, tmp_path: Path) -> None:
     copy = copy_of(folder, tmp_path / "a copy")
-    assert "The trace of any other sentence" not in text_of(folder)
+    assert "shows the trace of any other sentence" not in text_of(folder)
     kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
     changed(copy / "traces.json", traces=kept["traces"][:5])
     text = unescape(write_report(RunFolder(copy)).read_text(encoding="utf-8"))

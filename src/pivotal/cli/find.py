@@ -59,8 +59,8 @@ class FindOptions:
     """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
     is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
     evidence: Literal["none", "quick", "full"] = "quick"
-    """How much is checked before the verdict. none: held-out scores only. full: also a search with permuted labels, and
-    other phenomena. For a finished run, the missing checks are added."""
+    """How much is checked before the verdict. none: held-out scores and random sets. quick: all checks but permuted
+    labels and other phenomena. full: these two, and redundancy. For a finished run, the missing checks are added."""
     batch_nodes: int | None = None
     """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
     out: str | None = None

@@ -28,7 +28,7 @@ def list_names(
     from pivotal.report.tables import Table
 
     if folder is not None and kind != "runs":
-        raise PivotalError(f"Only `pivotal list runs` takes a folder, but {kind} are listed. Leave it out.")
+        raise PivotalError(f"A folder goes with `pivotal list runs` only, not with {kind}. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
     if json:
         terminal.as_json({kind: listed})

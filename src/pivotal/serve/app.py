@@ -69,7 +69,7 @@ def application(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         if search.running:
-            say("Stopping and saving the running search.")
+            say("Stopping the search and saving it.")
         if told := await search.close():
             say(told)
         model_thread.shutdown(wait=False, cancel_futures=True)

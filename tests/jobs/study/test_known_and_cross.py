@@ -30,7 +30,7 @@ def test_what_the_model_does_not_know_is_not_searched(atlas: Studied, rows: dict
     }
     assert "prefers the expected word" in (rows["chance"].error or "")
     assert rows["chance"].clean_accuracy is not None and rows["chance"].clean_accuracy < 0.7
-    assert "can be asked" in (rows["strange"].error or "")
+    assert "cannot score" in (rows["strange"].error or "")
     assert not list((atlas.folder / "runs").glob("chance-*"))
     assert "Not searched: 2 cells whose model does not know the phenomenon." in atlas.ending()
 
