@@ -208,6 +208,31 @@ def keep(folder: Path) -> str:
     return _markdown(["variant", "units", *flips, *rest], body)
 
 
+def ravel(folder: Path) -> str:
+    """A line for each model, attribute and method: what held-out entities and held-out prompts show."""
+    body = [
+        [
+            row["model"],
+            f"{row['type']}: {row['attribute']}, {row['layer']}",
+            row["method"],
+            str(row["dims"]),
+            *(cell for split in ("entity", "prompt") for cell in _disentangled(row[split])),
+        ]
+        for row in _rows(folder, "ravel")
+    ]
+    scores = ["disentangle (95% interval)", "cause", "isolate"]
+    columns = [*(f"{score}, entities" for score in scores), *(f"{score}, prompts" for score in scores)]
+    return _markdown(["model", "type: attribute, layer", "method", "dims", *columns], body, text=3)
+
+
+def _disentangled(found: Row) -> list[str]:
+    value, low, high = found["disentangle"]
+    return [
+        f"{value:.2f} ({low:.2f}–{high:.2f})",
+        *(f"{found[name][0]:.2f}" for name in ("cause", "isolate")),
+    ]
+
+
 # -- speed -------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +256,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "bases": bases,
     "blimp": blimp,
     "keep": keep,
+    "ravel": ravel,
     "updates": updates,
     "applying": applying,
     "quality-unbounded": quality("unbounded"),
