@@ -126,7 +126,7 @@ def test_units_are_added_and_removed(live: Live) -> None:
     at = seen.page
     at.get_by_label("Add a unit").fill("hidden.0:99")
     at.get_by_label("Add a unit").press("Enter")
-    expect(at.locator("#add-problem")).to_contain_text("hidden.0 has the units 0 to 63")
+    expect(at.locator("#add-problem")).to_contain_text("hidden.0 has units 0 to 63")
     at.get_by_label("Add a unit").fill("hidden.0:3")
     changed(at, lambda: at.get_by_label("Add a unit").press("Enter"))
     expect(at.locator("#add-problem")).to_be_hidden()
