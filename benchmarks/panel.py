@@ -79,7 +79,8 @@ class Cell:
 
 def panel() -> Iterator[Cell]:
     """The cells of the panel. Full evidence where quick evidence leaves something to decide, on a CPU."""
-    lstm, number, both = "wiki-lstm", "number-agreement", ("every", "single")
+    both: tuple[Steps, ...] = ("every", "single")
+    lstm, number = "wiki-lstm", "number-agreement"
     for steps, objective in product(both, get_args(Objective)):
         yield Cell(lstm, number, steps, objective=objective)
     for steps in both:
