@@ -1,7 +1,6 @@
 """How often is the verdict right? A bench of questions and models whose truth is known.
 
     python benchmarks/calibration.py [--only KIND …] [--most N] [--out docs/results/calibration.jsonl] [--part I/N]
-    python benchmarks/calibration.py --table
 
 The truth of a question is one of three things. *Units*: given units carry the answer, because the model was built or
 trained so; the verdict should be *switch* or *decide*, and the units should be found. *Carried*: the model knows the
@@ -12,6 +11,7 @@ Every question adds a line to the file, and questions that are in it are not ask
 among processes. If the checks of the untouched model fail, the verdict is *no evidence* whatever a search finds, so
 there is no search then (`--search` makes it all the same). Where quick evidence gives *switch*, full evidence is
 collected, unless *switch* is already right. Models with a vocabulary of their own are asked no other phenomena.
+`python scripts/results.py` makes the tables of docs/results-evidence.md from the rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ import unasked_questions as unasked
 from known_models import Cell, Truth, train
 
 import pivotal
-from pivotal.evidence.intervals import interval
 from pivotal.evidence.knowledge import cue_swap, knowledge_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.jobs.find import find
@@ -48,7 +47,6 @@ from pivotal.searches.base import Discovery, Search
 from pivotal.searches.exchange import Exchange
 
 ROWS = Path("docs/results/calibration.jsonl")
-WORDS = ("decide", "switch", "nudge", "no evidence")
 Claim = Literal["units", "carried", "nothing"]
 Row = dict[str, Any]
 
@@ -105,6 +103,9 @@ def kinds() -> dict[str, Kind]:
         "one bias": (unasked.one_bias, 15),
         "number of nothing": (unasked.number_of_nothing, 15),
         "frequency": (unasked.frequency, 12),
+        "random labels": (unasked.random_labels, 8),
+        "shuffled labels": (unasked.shuffled, 10),
+        "never predicted": (unasked.never_predicted, 5),
         "permuted": (unasked.permuted_labels, 10),
         "one-sided": (unasked.one_sided, 10),
     }
@@ -214,52 +215,7 @@ def questions(only: Sequence[str], most: int | None) -> Iterator[tuple[str, int]
                 yield name, index
 
 
-# -- the table -------------------------------------------------------------------------------------------------
-
-
-def right(row: Row) -> bool:
-    """Whether the verdict says what is true."""
-    above = row["verdict"] in ("switch", "decide")
-    return row["verdict"] == "no evidence" if row["truth"] == "nothing" else above
-
-
-def share(hits: int, of: int) -> str:
-    if not of:
-        return "–"
-    low, high = interval(hits / of, of)
-    return f"{hits} of {of}: {hits / of:.1%} ({low:.1%}–{high:.1%})"
-
-
-def tables(rows: Sequence[Row]) -> str:
-    """What the verdict said of each kind, and how often it is right in each half."""
-    lines = ["| kind | truth | questions | " + " | ".join(WORDS) + " | right | units found exactly |"]
-    lines.append("|---" * 9 + "|")
-    for kind in kinds():
-        part = [row for row in rows if row["kind"] == kind]
-        if part:
-            said = " | ".join(str(sum(row["verdict"] == word for row in part)) for word in WORDS)
-            known_units = [row for row in part if row["truth"] == "units"]
-            exact = f"{sum(row.get('recovered', False) for row in known_units)}" if known_units else ""
-            hits = sum(map(right, part))
-            lines.append(f"| {kind} | {part[0]['truth']} | {len(part)} | {said} | {hits} | {exact} |")
-    lines += ["", "| | first half | second half | all |", "|---|---|---|---|"]
-    for name, (truths, hit) in RATES.items():
-        cells = []
-        for halves in ((0,), (1,), (0, 1)):
-            part = [row for row in rows if row["half"] in halves and row["truth"] in truths]
-            cells.append(share(sum(map(hit, part)), len(part)))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-RATES: dict[str, tuple[tuple[str, ...], Callable[[Row], bool]]] = {
-    "false *decide*": (("nothing",), lambda row: row["verdict"] == "decide"),
-    "false *switch* or *decide*": (("nothing",), lambda row: row["verdict"] in ("switch", "decide")),
-    "false *nudge* or more": (("nothing",), lambda row: row["verdict"] != "no evidence"),
-    "*switch* or *decide* where units are known": (("units",), right),
-    "units found exactly": (("units",), lambda row: bool(row.get("recovered"))),
-    "*switch* or *decide* for number, 0 to 30% noise": (("carried",), right),
-}
+# -- rows --------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> list[Row]:
@@ -279,19 +235,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROWS)
     parser.add_argument("--part", default="0/1", help="which part of the questions, such as 0/2 and 1/2")
     parser.add_argument("--search", action="store_true", help="search even if the question cannot be asked")
-    parser.add_argument("--table", action="store_true", help="print the tables and ask nothing")
     asked = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     part, parts = map(int, asked.part.split("/"))
     for number, (kind, index) in enumerate(questions(asked.only, asked.most)):
         done = {row["question"] for row in read(asked.out)}
-        if asked.table or number % parts != part or f"{kind} {index}" in done:
+        if number % parts != part or f"{kind} {index}" in done:
             continue
         row = row_of(kind, index, always=asked.search)
         print(row["question"], row["verdict"], row.get("failed", ""), row["cpu_seconds"], flush=True)
         with asked.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-    print(tables(read(asked.out)))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ WORD_PAIRS = (
 )
 COMMON = [word for pair in WORD_PAIRS for word in pair]
 RARE = ("lamp", "barrel", "mirror", "bottle", "rope")
+NEVER = ("whereas", "versus", "amongst", "whose", "whom")
+"""Words that hardly ever follow an article."""
 PHENOMENA = (
     "number-agreement",
     "agreement-be",
@@ -137,6 +139,38 @@ def frequency(model: LanguageModel, index: int) -> PairSet:
     first = pairs_of(name, [(common[0], rare[0])], LABELS[0], counterfactuals=shown)
     second = pairs_of(name, [(rare[1], common[1])], LABELS[1], counterfactuals=shown)
     return PairSet(name, LABELS, (*first, *second))
+
+
+def random_labels(model: LanguageModel, index: int) -> PairSet:
+    """Words that ask nothing, with labels that alternate or are random: one pair of words, or one for each opening."""
+    rng = random.Random(index)
+    words = rng.sample(WORD_PAIRS, len(WORD_PAIRS) if index % 2 else 1)
+    asked = pairs_of(f"random-labels-{index}", words, LABELS[0], counterfactuals=False)
+    if index % 2:
+        asked = asked.sample(200, index)
+    labels = [LABELS[i % 2] if index % 4 == 0 else rng.choice(LABELS) for i in range(len(asked))]
+    made = (replace(pair, label=label) for pair, label in zip(asked, labels, strict=True))
+    return PairSet(asked.name, LABELS, tuple(made))
+
+
+def shuffled(model: LanguageModel, index: int) -> PairSet:
+    """A real phenomenon whose labels are shuffled among the pairs."""
+    phenomenon = PHENOMENA[index % len(PHENOMENA)]
+    pairs = pivotal.load_phenomenon(phenomenon).sample(300, index)
+    labels = [pair.label for pair in pairs]
+    random.Random(index).shuffle(labels)
+    made = (
+        replace(pair, label=label, counterfactuals=("", ""))
+        for pair, label in zip(pairs, labels, strict=True)
+    )
+    return PairSet(f"shuffled-{phenomenon}-{index}", pairs.labels, tuple(made))
+
+
+def never_predicted(model: LanguageModel, index: int) -> PairSet:
+    """Two words that the model never predicts. The label is the one that it prefers."""
+    words = (NEVER[index], NEVER[(index + 1) % len(NEVER)])
+    asked = pairs_of(f"never-predicted-{'-'.join(words)}", [words], LABELS[0], counterfactuals=True)
+    return preferred(model, asked)
 
 
 def permuted_labels(model: LanguageModel, index: int) -> PairSet:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+import verdict_rates
 from pivotal.records.study import read_results
 from pivotal.report.tables import interval, number, percent
 
@@ -113,29 +114,65 @@ def _searched(rows: Sequence[Row], search: str, size: int) -> str:
 # -- evidence ----------------------------------------------------------------------------------------------
 
 
+def calibration(folder: Path) -> str:
+    """What the verdict said of each kind of question whose truth is known."""
+    return verdict_rates.by_kind(_rows(folder, "calibration"))
+
+
+def calibration_rates(folder: Path) -> str:
+    """How often it was wrong and right."""
+    return verdict_rates.rates(_rows(folder, "calibration"))
+
+
 def panel(folder: Path) -> str:
-    """A line for each cell of the panel: the effect, what it rests on, its side effects."""
-    body = [
-        [
-            row["model"],
-            row["phenomenon"].partition("-")[0],
-            row["steps"],
-            row["values"],
-            str(row["units"]),
+    """A line for each cell of the panel: the effect, how near it comes to the counterfactual, and the verdict."""
+    columns = ["units", "flipped", "best random set", "closed at the verb", "closed from the cue", "KL"]
+    body = []
+    for row in _rows(folder, "panel"):
+        near, text = row["fidelity"], row["text"]
+        cells = [
+            str(len(row["unit_labels"])),
             _share(row["flipped"]),
-            number(row["kl"], 2),
             percent(row["random_best"]),
-            ", ".join(percent(one) for one in row["permuted"] or ()),
-            "" if row["values"] == "interchange" else percent(row["counterfactual"][0]),
-            percent(row["direct"]),
-            f"x {row['text']:.2f}",
-            f"{row['moved_too_far']} of {row['unrelated']}",
+            *(_share(near[name]) for name in ("asked", "from_cue")),
+            number(row["kl"], 2),
+            "" if near["kl_before"] is None else f"{near['kl_before']:.3f}",
+            " / ".join(f"{factor[0]:.2f}" for factor in text.values()),
+            row["verdict"],
         ]
-        for row in _rows(folder, "panel")
-    ]
-    scores = ["units", "flipped (95% interval)", "KL", "best random set", "permuted labels"]
-    rest = ["counterfactual states", "direct", "text", "others moved"]
-    return _markdown(["model", "question", "steps", "values", *scores, *rest], body, text=4)
+        body.append([*_cell(row), *cells])
+    return _markdown([*_CELL, *columns, "KL before the cue", "text x", "verdict"], body, text=5)
+
+
+def panel_checks(folder: Path) -> str:
+    """A line for each cell of the panel: necessity, redundancy, side effects, the checks that did not pass."""
+    columns = ["right untouched", "units held", "random units held", "disjoint sets", "permuted labels"]
+    body = []
+    for row in _rows(folder, "panel"):
+        held, full = row["necessity"], row["evidence"] == "full"
+        few = [row["moved_too_far"], row["moved_by_random"], row["moved_by_cue"]]
+        cells = [
+            *(_share(held[name]) for name in ("untouched", "held")),
+            percent(held["random_least"]),
+            str(row["disjoint_sets"] or ""),
+            ", ".join(percent(one) for one in row["permuted"] or ()),
+            f"{few[0]}, {few[1]}, {few[2]} of {row['unrelated']}" if full else "",
+            ", ".join(row["failed"]),
+            ", ".join(row["undecided"]),
+            " / ".join(f"{seconds:.0f}" for seconds in row["cpu_seconds"].values()),
+        ]
+        body.append([*_cell(row), *cells])
+    more = ["phenomena moved", "failed", "not decided", "CPU seconds"]
+    return _markdown([*_CELL, *columns, *more], body, text=5)
+
+
+_CELL = ("model", "question", "steps", "values", "objective")
+
+
+def _cell(row: Row) -> list[str]:
+    units = "" if row["max_units"] is None else f", {row['max_units']} units"
+    question = f"{row['phenomenon'].partition('-')[0]}{units}"
+    return [row["model"], question, row["steps"], row["values"], row["objective"]]
 
 
 def bases(folder: Path) -> str:
@@ -252,7 +289,10 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "found-units": found_units,
     "default-search": default_search,
     "by-units": by_units,
+    "calibration": calibration,
+    "calibration-rates": calibration_rates,
     "panel": panel,
+    "panel-checks": panel_checks,
     "bases": bases,
     "blimp": blimp,
     "keep": keep,

@@ -9,6 +9,11 @@ from tests.paths import ROOT, loaded
 
 
 @pytest.fixture
+def rates() -> ModuleType:
+    return loaded("verdict_rates", "scripts")
+
+
+@pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return loaded("calibration", "benchmarks")
@@ -21,22 +26,22 @@ def test_a_search_that_may_not_choose_the_planted_units_finds_nothing(bench: Mod
 
 
 @pytest.mark.slow
-def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType) -> None:
+def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType, rates: ModuleType) -> None:
     """A planted model, an LSTM that was trained to carry number in one unit, and one that does not know it."""
     rows = [bench.row_of(kind, 0) for kind in ("planted", "lstm, carried", "lstm, unknown")]
-    assert [bench.right(row) for row in rows] == [True, True, True]
+    assert [rates.right(row) for row in rows] == [True, True, True]
     assert [row.get("recovered") for row in rows] == [True, True, None]
     assert rows[1]["learned"] > 0.99, "the given unit must carry the answer"
     assert "the model knows it" in rows[2]["failed"] and not rows[2]["searched"]
 
 
-def test_a_verdict_is_right_if_it_says_what_is_true(bench: ModuleType) -> None:
+def test_a_verdict_is_right_if_it_says_what_is_true(rates: ModuleType) -> None:
     rows = [
         {"kind": "planted", "half": 0, "truth": "units", "verdict": "decide", "recovered": True},
         {"kind": "planted", "half": 1, "truth": "units", "verdict": "nudge", "recovered": False},
         {"kind": "permuted", "half": 1, "truth": "nothing", "verdict": "switch"},
     ]
-    assert [bench.right(row) for row in rows] == [True, False, False]
-    table = bench.tables(rows)
-    assert "| planted | units | 2 | 1 | 0 | 1 | 0 | 1 | 1 |" in table
-    assert "| false *switch* or *decide* | – | 1 of 1: 100.0%" in table
+    rows = [{**row, "searched": True} for row in rows]
+    assert [rates.right(row) for row in rows] == [True, False, False]
+    assert "| planted | units | 2 | 2 | 1 | 0 | 1 | 0 | 1 | 1 |" in rates.by_kind(rows)
+    assert "| false *switch* or *decide* | – | 1 of 1: 100.0%" in rates.rates(rows)

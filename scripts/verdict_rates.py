@@ -1,0 +1,62 @@
+"""How often the verdict is right: the tables of the bench, from the rows of benchmarks/calibration.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pivotal.evidence.intervals import interval
+
+Row = dict[str, Any]
+WORDS = ("decide", "switch", "nudge", "no evidence")
+TRUTHS = ("units", "nothing", "carried")
+
+
+def right(row: Row) -> bool:
+    """Whether the verdict says what is true."""
+    above = row["verdict"] in ("switch", "decide")
+    return bool(row["verdict"] == "no evidence") if row["truth"] == "nothing" else above
+
+
+RATES: dict[str, tuple[str, Callable[[Row], bool]]] = {
+    "false *decide*": ("nothing", lambda row: row["verdict"] == "decide"),
+    "false *switch* or *decide*": ("nothing", lambda row: row["verdict"] in ("switch", "decide")),
+    "false *nudge* or more": ("nothing", lambda row: row["verdict"] != "no evidence"),
+    "*switch* or *decide* where units are known": ("units", right),
+    "units found exactly": ("units", lambda row: bool(row.get("recovered"))),
+    "*switch* or *decide* for number, 0 to 30% noise": ("carried", right),
+}
+
+
+def by_kind(rows: Sequence[Row]) -> str:
+    """What the verdict said of each kind of question."""
+    lines = [
+        "| kind | truth | questions | searched | " + " | ".join(WORDS) + " | right | units found exactly |"
+    ]
+    lines.append("|---|---" + "|---:" * 8 + "|")
+    ordered = sorted(rows, key=lambda row: TRUTHS.index(row["truth"]))
+    for kind in dict.fromkeys(row["kind"] for row in ordered):
+        part = [row for row in ordered if row["kind"] == kind]
+        said = (sum(row["verdict"] == word for row in part) for word in WORDS)
+        exact = sum(bool(row.get("recovered")) for row in part) if part[0]["truth"] == "units" else ""
+        counts = (len(part), sum(row["searched"] for row in part), *said, sum(map(right, part)), exact)
+        lines.append(f"| {kind} | {part[0]['truth']} | {' | '.join(map(str, counts))} |")
+    return "\n".join(lines)
+
+
+def rates(rows: Sequence[Row]) -> str:
+    """How often it was wrong and right, in each half; false words also among the questions that were searched."""
+    lines = ["| | first half | second half | all | all, searched only |", "|---|---|---|---|---|"]
+    for name, (truth, hit) in RATES.items():
+        asked = [row for row in rows if row["truth"] == truth]
+        parts = [[row for row in asked if row["half"] in halves] for halves in ((0,), (1,), (0, 1))]
+        parts.append([row for row in asked if row["searched"]])
+        lines.append(f"| {name} | {' | '.join(_share(sum(map(hit, part)), len(part)) for part in parts)} |")
+    return "\n".join(lines)
+
+
+def _share(hits: int, of: int) -> str:
+    if not of:
+        return "–"
+    low, high = interval(hits / of, of)
+    return f"{hits} of {of}: {hits / of:.1%} ({low:.1%}–{high:.1%})"
