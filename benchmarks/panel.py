@@ -156,6 +156,7 @@ def row(cell: Cell, summary: Summary) -> Row:
         "max_units": cell.max_units,
         "evidence": evidence.level,
         "right": summary.clean_accuracy,
+        "units": best.units,
         "unit_labels": best.unit_labels,
         "flipped": [best.flip_accuracy, *best.interval],
         "by_direction": {label: _share(share) for label, share in best.by_direction.items()},

@@ -131,7 +131,7 @@ def panel(folder: Path) -> str:
     for row in _rows(folder, "panel"):
         near, text = row["fidelity"], row["text"]
         cells = [
-            str(len(row["unit_labels"])),
+            str(row["units"]),
             _share(row["flipped"]),
             percent(row["random_best"]),
             *(_share(near[name]) for name in ("asked", "from_cue")),
@@ -197,8 +197,9 @@ def bases(folder: Path) -> str:
 def _in_basis(row: Row | None, *, moved: bool = False) -> list[str]:
     if row is None:
         return [""] * 4
-    into_range = [row["in_natural_range"].split()[0]] if moved else []
-    return [row["units"], f"{row['flipped']} ({row['interval']})", *into_range, row["kl"], row["text"]]
+    into_range = [percent(row["in_natural_range"][0])] if moved else []
+    text = max(factor[0] for factor in row["text"].values())
+    return [str(row["units"]), _share(row["flipped"]), *into_range, f"{row['kl']:.3f}", f"x {text:.2f}"]
 
 
 # -- transfer ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pivotal.evidence.intervals import interval
+from pivotal.evidence.intervals import exact_low
 
 Row = dict[str, Any]
 WORDS = ("decide", "switch", "nudge", "no evidence")
@@ -58,5 +58,5 @@ def rates(rows: Sequence[Row]) -> str:
 def _share(hits: int, of: int) -> str:
     if not of:
         return "–"
-    low, high = interval(hits / of, of)
+    low, high = exact_low(hits, of, 0.025), 1 - exact_low(of - hits, of, 0.025)
     return f"{hits} of {of}: {hits / of:.1%} ({low:.1%}–{high:.1%})"
