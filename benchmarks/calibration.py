@@ -85,10 +85,10 @@ class Kind:
 
 
 def kinds() -> dict[str, Kind]:
-    """About two hundred questions."""
+    """About 260 questions."""
     found = {"planted": Kind("units", 36, planted)}
     trained: tuple[tuple[Truth, Claim, int], ...] = (
-        ("carried", "units", 18),
+        ("carried", "units", 14),
         ("spread", "nothing", 15),
         ("unknown", "nothing", 9),
         ("other cue", "nothing", 6),
@@ -111,7 +111,7 @@ def kinds() -> dict[str, Kind]:
     }
     for name, (make, count) in nothing.items():
         found[name] = Kind("nothing", count, partial(wiki_case, make))
-    found["noisy number"] = Kind("carried", 12, partial(wiki_case, unasked.noisy))
+    found["noisy number"] = Kind("carried", 8, partial(wiki_case, unasked.noisy))
     return found
 
 
