@@ -189,8 +189,8 @@ def one_sided(model: LanguageModel, index: int) -> PairSet:
 
 
 def noisy(model: LanguageModel, index: int) -> PairSet:
-    """Number agreement with 0, 10, 20 or 30% wrong labels. With 500 pairs instead of 2,000, the intervals of the untouched
-    model reach one half at 20% noise, so that nothing is decided."""
+    """Number agreement with 0, 10, 20 or 30% wrong labels. With 500 pairs instead of 2,000, the intervals of the
+    untouched model reach one half at 20% noise, so that nothing is decided."""
     share, rng = (index % 4) / 10, random.Random(index)
     pairs = _number().sample(2000, index)
     other = dict(zip(pairs.labels, pairs.labels[::-1], strict=True))
