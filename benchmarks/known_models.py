@@ -41,6 +41,8 @@ LABELS = ("singular", "plural")
 NOUNS, VERBS = 12, 6
 """The lemmas of all classes together."""
 WIDTH = 32
+_LEARNED = 0.9
+"""The least share of exchanges after which a model must answer as its truth says."""
 LARGEST = 8
 """The largest set of units against which a spread model is trained."""
 
@@ -221,8 +223,14 @@ class Known:
 
 
 def train(cell: Cell, truth: Truth, seed: int, *, updates: int = 300, batch: int = 64) -> Known:
-    """Train a model. The seed also decides the number of classes, one to three, and the given units."""
-    torch.manual_seed(seed)
+    """Train a model. The seed also decides the number of classes, one to three, and the given units. A model that does
+    not learn what its truth says is trained again from another start."""
+    made = (_train(cell, truth, seed, start, updates, batch) for start in range(5))
+    return next(known for known in made if known.learned > _LEARNED)
+
+
+def _train(cell: Cell, truth: Truth, seed: int, start: int, updates: int, batch: int) -> Known:
+    torch.manual_seed(seed + 1000 * start)
     rng = random.Random(seed)
     grammar = Grammar(classes=1 + seed % 3, truth=truth)
     module = {"lstm": SmallLSTM, "transformer": SmallTransformer}[cell](len(grammar.words))
