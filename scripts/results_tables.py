@@ -126,53 +126,52 @@ def calibration_rates(folder: Path) -> str:
 
 def panel(folder: Path) -> str:
     """A line for each cell of the panel: the effect, how near it comes to the counterfactual, and the verdict."""
-    columns = ["units", "flipped", "best random set", "closed at the verb", "closed from the cue", "KL"]
+    columns = ["units", "flipped", "closed at the word", "closed from the cue", "KL"]
     body = []
     for row in _rows(folder, "panel"):
         near, text = row["fidelity"], row["text"]
         cells = [
             str(row["units"]),
             _share(row["flipped"]),
-            percent(row["random_best"]),
             *(_share(near[name]) for name in ("asked", "from_cue")),
             number(row["kl"], 2),
             "" if near["kl_before"] is None else f"{near['kl_before']:.3f}",
-            " / ".join(f"{factor[0]:.2f}" for factor in text.values()),
+            f"{max(factor[0] for factor in text.values()):.2f}",
             row["verdict"],
         ]
         body.append([*_cell(row), *cells])
-    return _markdown([*_CELL, *columns, "KL before the cue", "text x", "verdict"], body, text=5)
+    return _markdown([*_CELL, *columns, "KL before the cue", "text x", "verdict"], body, text=2)
 
 
 def panel_checks(folder: Path) -> str:
     """A line for each cell of the panel: necessity, redundancy, side effects, the checks that did not pass."""
-    columns = ["right untouched", "units held", "random units held", "disjoint sets", "permuted labels"]
+    columns = ["right / units held / random held", "best random set", "disjoint sets", "permuted labels"]
     body = []
     for row in _rows(folder, "panel"):
         held, full = row["necessity"], row["evidence"] == "full"
         few = [row["moved_too_far"], row["moved_by_random"], row["moved_by_cue"]]
         cells = [
-            *(_share(held[name]) for name in ("untouched", "held")),
-            percent(held["random_least"]),
+            " / ".join(percent(one) for one in (held["untouched"][0], held["held"][0], held["random_least"])),
+            percent(row["random_best"]),
             str(row["disjoint_sets"] or ""),
             ", ".join(percent(one) for one in row["permuted"] or ()),
             f"{few[0]}, {few[1]}, {few[2]} of {row['unrelated']}" if full else "",
-            ", ".join(row["failed"]),
-            ", ".join(row["undecided"]),
+            ", ".join([*row["failed"], *(f"({name})" for name in row["undecided"])]),
             " / ".join(f"{seconds:.0f}" for seconds in row["cpu_seconds"].values()),
         ]
         body.append([*_cell(row), *cells])
-    more = ["phenomena moved", "failed", "not decided", "CPU seconds"]
-    return _markdown([*_CELL, *columns, *more], body, text=5)
+    more = ["phenomena moved", "failed (not decided)", "CPU seconds"]
+    return _markdown([*_CELL, *columns, *more], body, text=2)
 
 
-_CELL = ("model", "question", "steps", "values", "objective")
+_CELL = ("question", "search")
 
 
 def _cell(row: Row) -> list[str]:
+    model = "" if row["model"] == "wiki-lstm" else f"{row['model']}, "
     units = "" if row["max_units"] is None else f", {row['max_units']} units"
-    question = f"{row['phenomenon'].partition('-')[0]}{units}"
-    return [row["model"], question, row["steps"], row["values"], row["objective"]]
+    question = f"{model}{row['phenomenon'].partition('-')[0]}, {row['steps']}{units}"
+    return [question, f"{row['values']}, {row['objective']}" if row["values"] == "natural" else row["values"]]
 
 
 def bases(folder: Path) -> str:
