@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[s
     (tmp_path / "docs/results/parts").mkdir(parents=True)
     (tmp_path / "docs/results/parts/1.md").write_text("<!-- study: sumary -->\n")
     (tmp_path / "scripts").mkdir()
-    for name in ("results_tables.py", "peers.py", "results.py"):
+    for name in ("results_tables.py", "verdict_rates.py", "peers.py", "results.py"):
         copy = Path(shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts"))
     ran = subprocess.run([sys.executable, copy, *check], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
