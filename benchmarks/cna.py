@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ from pivotal.problem.problem import Problem
 from pivotal.problem.text import sentences_of, tokens_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.report.tables import counted
 from pivotal.searches.attribution import Attribution, Ranked
 from pivotal.searches.exchange import Exchange
 from pivotal.searches.tools.trials import better_ends
@@ -45,16 +46,15 @@ JOBS = {
     "number-agreement": "number-agreement",
     "pronoun-gender-kinship": "pronoun-gender-kinship",
     "past-present": f"prompts:{HERE}/prompts/past.txt,{HERE}/prompts/present.txt",
-    "formal-informal": f"prompts:{HERE}/prompts/formal.txt,{HERE}/prompts/informal.txt",
 }
 PUBLISHED = 0.001
 SHARES = (0.0003, 0.001, 0.003, 0.01)
 FACTORS = (-2.0, 0.0, 2.0, 4.0, 8.0)
-TRAIN, SWEPT, TEST = 48, 16, 32
-"""The most prefixes to rank and learn with, to choose settings with, and to score on."""
+SIZES = (40, 12, 32)
+"""The most pairs to rank and learn with, to choose settings with, and to score on."""
 BATCH = 32
 """The prefixes of an update of our searches."""
-UNIVERSAL, ORDINARY = 0.8, 40
+UNIVERSAL, ORDINARY = 0.8, 30
 
 
 # -- the rival --------------------------------------------------------------------------------------------------------
@@ -227,18 +227,17 @@ def measured(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - started
 
 
-def pairs_of(job: str) -> tuple[PairSet, PairSet, PairSet]:
+def pairs_of(job: str, sizes: Sequence[int]) -> tuple[PairSet, PairSet, PairSet]:
     """The pairs to learn from, to choose settings with, and to score on. No prefix is in two parts."""
     pairs = load_phenomenon(JOBS[job])
-    most = 2 * (TRAIN + SWEPT + TEST)
-    pairs = pairs.at_most(most)
-    rest, test = pairs.split(TEST, seed=0)
-    train, swept = rest.split(SWEPT, seed=0)
-    return train.at_most(TRAIN), swept, test
+    learned, chosen, scored = sizes
+    rest, test = pairs.at_most(2 * sum(sizes)).split(scored, seed=0)
+    train, swept = rest.split(chosen, seed=0)
+    return train.at_most(learned), swept, test
 
 
-def rows_of(model: LanguageModel, job: str) -> Iterator[dict[str, Any]]:
-    train_pairs, swept_pairs, test_pairs = pairs_of(job)
+def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    train_pairs, swept_pairs, test_pairs = pairs_of(job, sizes)
     train = Problem(model, train_pairs, sites=sites_of(model), objective="counterfactual")
     swept, test = train.on(swept_pairs), train.on(test_pairs)
     whole = train.on(PairSet(train_pairs.name, train_pairs.labels, (*train_pairs, *swept_pairs)))
@@ -266,22 +265,22 @@ def rows_of(model: LanguageModel, job: str) -> Iterator[dict[str, Any]]:
         best = scaled(ranked, share, factors, last)
         yield of_scaled("CNA, best settings", best, settings, blacklist + ranking + sweep)
     many = max(1, round(PUBLISHED * len(train.space)))
-    few: dict[str, Any] = {"batch": BATCH, "prefixes": TRAIN}
+    few: dict[str, Any] = {"batch": BATCH, "prefixes": sizes[0]}
     ours, ranking_ours = measured(lambda: Attribution(**few).rank(whole, 0))
-    ends, choosing = measured(lambda: better_ends(whole.sample(TRAIN), Attribution(**few).terms))
+    ends, choosing = measured(lambda: better_ends(whole.sample(sizes[0]), Attribution(**few).terms))
     theirs, ranking_theirs = (delta, ends), blacklist + ranking + choosing
     for method, search, before in (
+        ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),
         ("CNA's ranking, our values", Values(max_units=many, given=theirs, **few), ranking_theirs),
         ("our ranking, our values", Values(max_units=many, given=ours, **few), ranking_ours),
         ("exchange from CNA's ranking", Begun(given=theirs, sample=BATCH, **few), ranking_theirs),
-        ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),
     ):
         found, seconds = measured(lambda search=search: search.solve(whole, runs=1, seed=0).best)
         seconds += before
         mask, values = dense(found, test.space, model.device)
         with torch.no_grad():
             outcome = test.run(mask, values)
-        given = f"at most {search.max_units or 4} units, natural values"
+        given = f"at most {counted(search.max_units or 4, 'unit')}, natural values"
         yield row(method, given, len(found), seconds, scores(test, outcome.states, mask[0], values[0]))
 
 
@@ -300,9 +299,9 @@ def effects(problem: Problem, units: list[int], values: Tensor) -> np.ndarray:
     return np.concatenate(found)
 
 
-def control_of(model: LanguageModel, job: str, most: int) -> dict[str, Any]:
+def control_of(model: LanguageModel, job: str, sizes: Sequence[int], most: int) -> dict[str, Any]:
     """The rank correlation of attribution on training pairs with the effects of single units on held-out pairs."""
-    train_pairs, _, test_pairs = pairs_of(job)
+    train_pairs, _, test_pairs = pairs_of(job, sizes)
     train = Problem(model, train_pairs, sites=sites_of(model))
     test = train.on(test_pairs).sample(16)
     noise, row = np.random.default_rng(0), {"job": job, "model": model.name, "control": {}}
@@ -331,6 +330,9 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
     asked.add_argument("--model", default="smollm2-135m")
+    asked.add_argument(
+        "--sizes", nargs=3, type=int, default=SIZES, help="pairs to learn from, to sweep on, to score on"
+    )
     asked.add_argument("--out", type=Path, default=HERE.parent / "docs" / "results" / "cna.jsonl")
     asked.add_argument(
         "--control", action="store_true", help="attribution against the effects of single units"
@@ -340,7 +342,11 @@ def main() -> None:
     torch.set_num_threads(1)
     model = load_model(given.model)
     for job in given.jobs:
-        rows = [control_of(model, job, given.most)] if given.control else rows_of(model, job)
+        rows = (
+            [control_of(model, job, given.sizes, given.most)]
+            if given.control
+            else rows_of(model, job, given.sizes)
+        )
         for row in rows:
             print(json.dumps(row), flush=True)
             with given.out.open("a", encoding="utf-8") as file:

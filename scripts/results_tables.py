@@ -273,6 +273,44 @@ def _disentangled(found: Row) -> list[str]:
 # -- speed -------------------------------------------------------------------------------------------------
 
 
+def cna(folder: Path) -> str:
+    """A line for each method and job: contrastive neuron attribution beside our searches."""
+    body = []
+    for row in (row for row in _rows(folder, "cna") if "method" in row):
+        about = (row["job"], row["model"], row["method"], row["settings"])
+        low, high = row["fidelity_interval"]
+        fidelity = f"{100 * row['fidelity']:.0f} ({100 * low:.0f} to {100 * high:.0f})"
+        costs = (number(row["kl"]), f"x {row['text']:.2f}", f"{row['seconds']:.0f}")
+        body.append([*about, str(row["units"]), f"{100 * row['flips']:.0f}", fidelity, *costs])
+    columns = [
+        "job",
+        "model",
+        "method",
+        "settings",
+        "units",
+        "flipped %",
+        "fidelity %",
+        "KL",
+        "text",
+        "CPU s",
+    ]
+    return _markdown(columns, body, text=4)
+
+
+def control(folder: Path) -> str:
+    """A line for each job: how gradient attribution ranks single units, beside what they do."""
+    body = []
+    for row in (row for row in _rows(folder, "cna") if "control" in row):
+        for method, found in row["control"].items():
+            shares = (number(found[name], 2) for name in ("all", "top"))
+            effects = (number(found[name]) for name in ("mean_effect_top", "mean_effect_others"))
+            wrong = f"{100 * found['wrong_way_top']:.0f}"
+            body.append([row["job"], row["model"], method, str(found["units"]), *shares, *effects, wrong])
+    columns = ["job", "model", "attribution", "units", "rank correlation", "among the first half",
+               "nats, first half", "nats, others", "wrong way %"]  # fmt: skip
+    return _markdown(columns, body, text=3)
+
+
 def updates(folder: Path) -> str:
     return peers.table([row for row in peers.rows_of(folder / "peers.jsonl") if not peers.applies(row)])
 
@@ -297,6 +335,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "blimp": blimp,
     "keep": keep,
     "ravel": ravel,
+    "cna": cna,
+    "attribution-control": control,
     "updates": updates,
     "applying": applying,
     "quality-unbounded": quality("unbounded"),
