@@ -115,8 +115,8 @@ are in `docs/results/phenomena.json`, measured by `python scripts/phenomena_tabl
 Each phenomenon is a [template file](ask-your-own-question.md) in `src/pivotal/assets/phenomena`. Every pair has a
 counterfactual prefix, and both labels occur equally often.
 
-| phenomenon | labels | pairs | example | {models} |
-|---|---|---|---|{rules}
+| phenomenon | labels | example | {models} |
+|---|---|---|{rules}
 """
 
 
@@ -132,7 +132,6 @@ def _row(name: str, file: TemplateFile, found: Mapping[str, Any]) -> str:
     cells = [
         f"`{name}`",
         " / ".join(file.labels),
-        f"{file.size():,}",
         _cell(file.summary),
         *(_accuracy(found.get(model), file.labels) for model in MODELS),
     ]
