@@ -199,7 +199,7 @@ def stepped(
 
 def costs(model: RecurrentLM, train: Problem, repeat: int) -> Iterator[dict[str, Any]]:
     """The CPU seconds of what the other searches repeat, for one run."""
-    batch = train.batches(BATCH)[0]
+    batch = train.restrict(train.examples.batches(BATCH)[0])
     by_hand = WithKL(model, batch)
     noise = torch.Generator().manual_seed(0)
     mask = (torch.rand(1, len(batch.space), generator=noise) * 2 - 1).clamp(min=0)
