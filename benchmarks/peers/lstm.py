@@ -180,9 +180,8 @@ def write(job: str, seconds: dict[str, list[float]], difference: float, out: Pat
 
 
 def updates(model: RecurrentLM, args: argparse.Namespace) -> None:
-    batch = pivotal.Problem(model, pivotal.load_phenomenon("number-agreement"), steps=args.steps).batches(
-        128
-    )[0]
+    problem = pivotal.Problem(model, pivotal.load_phenomenon("number-agreement"), steps=args.steps)
+    batch = problem.restrict(problem.examples.batches(128)[0])
     by_hand = ByHand(model, batch)
     ways: dict[str, Way] = {
         "pivotal": lambda mask, values: batch.run(mask, values).log_ratio,
