@@ -52,7 +52,7 @@ def quality_table(rows: Rows, values: str) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     of_values = [row for row in rows if row.get("values") == values]
-    most = max(row["kl"] for row in of_values if row["way"] == "pivotal")
+    most = max(row["kl"] for row in of_values if row["way"].startswith("pivotal"))
     for way in dict.fromkeys(row["way"] for row in of_values):
         some = [row for row in of_values if row["way"] == way]
         for loop in ("",) if "seconds" in some[0] else LOOPS:

@@ -75,7 +75,7 @@ def default_search(folder: Path) -> str:
 
 
 def _means(rows: Sequence[Row]) -> str:
-    """Flips in percent with their range / KL / units / CPU seconds."""
+    """Flips in percent with their range / KL / units / CPU seconds of the search + those of the evidence."""
     if not rows:
         return ""
     flips, kl, units, seconds = (
@@ -83,7 +83,9 @@ def _means(rows: Sequence[Row]) -> str:
     )
     least, most = min(row["flips"] for row in rows), max(row["flips"] for row in rows)
     spread = f" ({100 * least:.1f}–{100 * most:.1f})" if least < most else ""
-    return f"{100 * flips:.1f}{spread} / {kl:.2f} / {units:.1f} / {seconds:.0f}"
+    checked = [row["evidence_seconds"] for row in rows if "evidence_seconds" in row]
+    evidence = f" + {statistics.fmean(checked):.0f}" if checked else ""
+    return f"{100 * flips:.1f}{spread} / {kl:.2f} / {units:.1f} / {seconds:.0f}{evidence}"
 
 
 def by_units(folder: Path) -> str:
