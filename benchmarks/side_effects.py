@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from pivotal.evidence.controls import matched_sets
-from pivotal.evidence.side_effects import effect_on
+from pivotal.evidence.side_effects import Subject, effect_on
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.rows import cross_scores
 from pivotal.jobs.study.work import StudyPlace, Worker
@@ -44,7 +44,8 @@ def random_row(row: StudyRow, cell: Cell, worker: Worker, found: Intervention) -
     values = refit.fit(train, mask, seed=row.seed).values
     (drawn,) = interventions_of(train, mask.bool(), values)
     flips = train.on(test_pairs).run_intervention(drawn).flipped().double().mean()
-    effects = [effect_on(drawn, model, other) for other in worker.others(question, model, cell.others or ())]
+    others, subject = worker.others(question, model, cell.others or ()), Subject.of(train_pairs)
+    effects = [effect_on(drawn, model, other, subject) for other in others]
     assert row.judged is not None
     judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(effects))
     return replace(row, accuracy=float(flips), kl=None, interval=None, found=[], folder=None, judged=judged)
