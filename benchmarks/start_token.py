@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pivotal.evidence.side_effects import effect_on, text_cost
+from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.examples import Examples
@@ -33,7 +33,7 @@ def effects(
     assert cost is not None
     asked = as_read(question, model, question.load_pairs())
     examples = Examples.of(model, asked.at_most(pairs), intervention.steps)
-    flipped = effect_on(intervention, model, examples).flipped
+    flipped = effect_on(intervention, model, examples, Subject()).flipped
     assert flipped is not None
     return f"{cost.ratio:.2f}", f"{flipped.value:.1%}"
 
