@@ -12,6 +12,7 @@ from tests.paths import ROOT
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import pivotal
 from pivotal.cli.main import app
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import load_model
@@ -33,6 +34,13 @@ def test_every_command_of_the_readme_exists_with_its_options() -> None:
 def test_the_files_that_the_readme_links_to_exist() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_question_of_the_readme_can_be_asked(tmp_path: Path) -> None:
+    (question,) = (content for kind, content in FENCES if kind == "yaml")
+    (tmp_path / "question.yaml").write_text(question, encoding="utf-8")
+    report = pivotal.check("wiki-lstm", str(tmp_path / "question.yaml"))
+    assert report.asked == report.pairs >= 100 and not report.reason
 
 
 @pytest.mark.apart
