@@ -287,5 +287,6 @@ def nonsense(chance: random.Random, m: Materials, place: Place) -> Sequence[str]
         chance.choice([*options.verbs(), *TEXTS, *more]).replace("\0", "") for _ in range(chance.randrange(6))
     ]
     # A verb with nothing behind it is no nonsense: `pivotal compare` compares all searches in the bundled model.
-    whole = given[:1] in (["compare"], ["find"]) and set(given[1:]) <= {"--json", "-q"}
+    said = [word for word in given if word != "--"]
+    whole = said[:1] in (["compare"], ["find"]) and set(said[1:]) <= {"--json", "-q"}
     return [*given, "--no-such-option"] if whole else given
