@@ -41,6 +41,7 @@ SAMPLES: dict[str, dict[str, str]] = {
     "syntaxgym": {"suite.json": json.dumps(SUITE)},
     "circuits": {"prompts.json": json.dumps(CIRCUIT)},
     "table": {"table.csv": TABLE},
+    "prompts": {"past.txt": "The cat was\nThe dog was\n", "present.txt": "The cat is\nThe dog is\n"},
     "sentences": {"sentences.tsv": "The cat is\tThe cat are\nThe cats are\tThe cats is\n"},
 }
 """The files of each reader."""
@@ -69,5 +70,5 @@ def written(reader: str, folder: Path) -> tuple[str, list[Path]]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
         paths.append(folder / name)
-    given = paths[0].parent if "/" in next(iter(SAMPLES[reader])) else paths[0]
+    given = paths[0].parent if "/" in next(iter(SAMPLES[reader])) else ",".join(map(str, paths))
     return f"{reader}:{given}", paths

@@ -108,6 +108,7 @@ CHEAP = {
     "study": "{recipe} --dry-run --out {new}",
     "atlas": "{recipe} --dry-run --out {new}",
     "show": "{copy} --page",
+    "open": "{copy}",
     "evaluate": "{run}",
     "certify": "{copy}/interventions/0 --candidates 1 --sample 0 --finalists 1 -q",
     "generate": "{run} The --length 2 --direction plural",
