@@ -60,8 +60,10 @@ def attack(
         wanted, seconds = whole[job.name]
         left = min(most, number - sum(kills.values()))
         with hastened(real=real > 0 and round_ % real == 0):
-            kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, left))
-            done = ended(fork(job.line(materials, out), often))
+            killed, finished = _kill(job, materials, out, chance, seconds, left)
+            # A finished training refuses to be run again.
+            done = finished or ended(fork(job.line(materials, out), often))
+        kills[job.name] += killed
         wrong = _difference(job, done, out, wanted)
         print(
             f"  {seed}:kill:{round_}, {job.name}: {killed} kills, {wrong or 'the same result'}"[:300],
@@ -76,17 +78,20 @@ def attack(
     return failures, kills
 
 
-def _kill(job: Job, m: Materials, out: Path, chance: random.Random, seconds: float, most: int) -> int:
-    """Start the job and kill it, several times. Returns how often it was killed before it had finished."""
+def _kill(
+    job: Job, m: Materials, out: Path, chance: random.Random, seconds: float, most: int
+) -> tuple[int, Done | None]:
+    """Start the job and kill it, several times. Returns how often it was killed before it had finished, and how it
+    ended if it finished."""
     killed = 0
     for _ in range(most):
         pid = fork(job.line(m, out), often)
         time.sleep(chance.uniform(0.0, 0.8 * seconds))
         os.kill(pid, signal.SIGKILL)
-        if ended(pid).code != -signal.SIGKILL:
-            break
+        if (done := ended(pid)).code != -signal.SIGKILL:
+            return killed, done
         killed += 1
-    return killed
+    return killed, None
 
 
 def _difference(job: Job, done: Done, out: Path, wanted: object) -> str:
