@@ -113,9 +113,7 @@ def _exchanged(problem: Problem, intervention: Intervention) -> Problem | None:
     if problem.matched is None:
         return None
     part, _ = problem.matched
-    return Problem(
-        part.model, part.examples, sites=intervention.sites, steps=part.steps, values="interchange"
-    )
+    return part.exchanging(intervention.sites)
 
 
 @torch.no_grad()

@@ -63,13 +63,7 @@ def _limits(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """What an interchange of random sets closes on average, and what that of all units of the sites closes: where the
     words are asked, and from the cue to the end."""
-    whole = Problem(
-        problem.model,
-        problem.examples,
-        sites=intervention.sites,
-        steps=problem.steps,
-        values="interchange",
-    )
+    whole = problem.exchanging(intervention.sites)
     mask, values = dense(intervention, whole.space, whole.model.device)
     most = [share.value for share in gap.closed(whole.run(torch.ones_like(mask), values).states)]
     few = whole.sample(_RANDOM_PREFIXES)

@@ -128,9 +128,8 @@ def without_forms(pairs: PairSet) -> tuple[str, ...]:
         for i, label in enumerate(pairs.labels)
         if not any(pair.counterfactuals[i] not in ("", pair.prefix) for pair in pairs)
     ]
-    if (
-        not lacking or len({pair.label for pair in pairs if pair.label}) == 1
-    ):  # of one direction, more is amiss
+    one_label = len({pair.label for pair in pairs if pair.label}) == 1  # which has a warning of its own
+    if one_label or not lacking:
         return ()
     label, prefix = lacking[0]
     which = " or ".join(f"“{label}”" for label, _ in lacking)

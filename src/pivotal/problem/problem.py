@@ -277,9 +277,13 @@ class Problem(Batch):
         """The same examples, edited at the last token of the prefix only."""
         return self._with(self.examples.at_last_step(), steps="single")
 
+    def exchanging(self, sites: str) -> Problem:
+        """The same examples, with the units of these sites set to their states in the counterfactual prefixes."""
+        return Problem(self.model, self.examples, sites=sites, steps=self.steps, values="interchange")
+
     def turned(self) -> Problem:
-        """The same examples, to be flipped to the word that the model prefers already. A flip is then that it still
-        prefers this word with the units set."""
+        """The same examples, to be flipped to the word that the model prefers already. A flip then means that it
+        still prefers this word with the units set."""
         return self._with(self.examples.turned(self.steps))
 
     def edited_towards(self, directions: Sequence[int]) -> Problem:
