@@ -98,22 +98,21 @@ _ABOUT = """<!-- Made by scripts/phenomena_table.py; edit the script and run it 
 
 # Bundled phenomena
 
-pivotal comes with {count} phenomena; `pivotal list phenomena` lists them. Give the name to any verb that takes a
-phenomenon:
+pivotal comes with {count} phenomena. Any verb that takes a phenomenon takes their names:
 
 ```
 pivotal find wiki-lstm reflexive-gender
-pivotal new-phenomenon mine --like reflexive-gender    # begin a file of your own with a copy
+pivotal new-phenomenon mine --like reflexive-gender    # a copy to edit
 ```
+
+Each is a [template file](ask-your-own-question.md) in `src/pivotal/assets/phenomena`. Every pair has a
+counterfactual prefix, and both labels occur equally often.
 
 The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs.
 **Bold**: the model knows the phenomenon, which means that the 95% interval is above 50% for each of the two labels.
-If a model does not know it, flipped preferences mean little. A star marks models that can score only some of the
-pairs. In `gender-bias` neither word is right, and the table shows how often the model prefers *he*. The intervals
-are in `docs/results/phenomena.json`, measured by `python scripts/phenomena_table.py`.
-
-Each phenomenon is a [template file](ask-your-own-question.md) in `src/pivotal/assets/phenomena`. Every pair has a
-counterfactual prefix, and both labels occur equally often.
+Otherwise flipped preferences mean little. \\*: the model can score only some of the pairs. In `gender-bias` neither
+word is right, and the table shows how often the model prefers *he*. The intervals are in
+`docs/results/phenomena.json`, measured by `python scripts/phenomena_table.py`.
 
 | phenomenon | labels | example | {models} |
 |---|---|---|{rules}
