@@ -103,9 +103,9 @@ def kinds() -> dict[str, Kind]:
         "one bias": (unasked.one_bias, 15),
         "number of nothing": (unasked.number_of_nothing, 15),
         "frequency": (unasked.frequency, 12),
-        "random labels": (unasked.random_labels, 8),
+        "random labels": (unasked.random_labels, 12),
         "shuffled labels": (unasked.shuffled, 10),
-        "never predicted": (unasked.never_predicted, 5),
+        "never predicted": (unasked.never_predicted, 10),
         "permuted": (unasked.permuted_labels, 10),
         "one-sided": (unasked.one_sided, 10),
     }

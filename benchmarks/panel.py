@@ -91,8 +91,8 @@ def panel() -> Iterator[Cell]:
         yield Cell(lstm, "gender-bias", steps, objective=objective, evidence="quick")
     for steps in both:
         yield Cell(lstm, number, steps, objective="counterfactual", max_units=10, evidence="quick")
-    for steps, objective in product(both, get_args(Objective)):
-        yield Cell("smollm2-135m", number, steps, objective=objective, sites="mlp", evidence="quick")
+    for phenomenon, steps, objective in product((number, "gender-bias"), both, get_args(Objective)):
+        yield Cell("smollm2-135m", phenomenon, steps, objective=objective, sites="mlp", evidence="quick")
 
 
 def combined(args: argparse.Namespace) -> Iterator[Cell]:

@@ -54,7 +54,10 @@ WORD_PAIRS = (
 )
 COMMON = [word for pair in WORD_PAIRS for word in pair]
 RARE = ("lamp", "barrel", "mirror", "bottle", "rope")
-NEVER = ("whereas", "versus", "amongst", "whose", "whom")
+NEVER = (
+    ("whereas", "versus", "amongst", "whose", "whom"),
+    ("until", "although", "because", "unless", "nor"),
+)
 """Words that hardly ever follow an article."""
 PHENOMENA = (
     "number-agreement",
@@ -168,7 +171,8 @@ def shuffled(model: LanguageModel, index: int) -> PairSet:
 
 def never_predicted(model: LanguageModel, index: int) -> PairSet:
     """Two words that the model never predicts. The label is the one that it prefers."""
-    words = (NEVER[index], NEVER[(index + 1) % len(NEVER)])
+    of = NEVER[index // 5]
+    words = (of[index % 5], of[(index + 1) % 5])
     asked = pairs_of(f"never-predicted-{'-'.join(words)}", [words], LABELS[0], counterfactuals=True)
     return preferred(model, asked)
 

@@ -343,6 +343,13 @@ def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() ->
     assert "turns 31.0% (19.0% to 46.0%) of the preferences that already agree" in verdict.checks[3].found
 
 
+@pytest.mark.parametrize(
+    ("away", "word"), [(LOW, "decide"), (OPEN, "nudge"), (Share(0.8, 0.7, 0.9, 400), "nudge")]
+)
+def test_units_that_invert_the_preference_do_not_switch_it(away: Share, word: str) -> None:
+    assert verdict_of(summary(evidence(away=away))).word == word
+
+
 def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:
     found = replace(summary(evidence(natural=None, permuted=None, unseen_words=None)), values="interchange")
     assert verdict_of(found).word == "decide"

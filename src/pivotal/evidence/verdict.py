@@ -171,7 +171,7 @@ def known(evidence: Evidence) -> Check:
     else:
         said.append("Without counterfactual prefixes, nothing shows whether the cue matters.")
         outcomes.append(False if labels_ignore_cue(knowledge) else None)
-    passed = False if False in outcomes else None if None in outcomes else True
+    passed = _all(outcomes)
     if labels_ignore_cue(knowledge) and swap is not None and _above_half(swap.by_direction):
         said.append("Some labels contradict the cue: they are noisy.")
     elif labels_ignore_cue(knowledge):
@@ -240,15 +240,16 @@ def likely_words(knowledge: Knowledge | None) -> Check:
 
 
 def reliable(summary: Summary) -> Check:
-    """Whether most held-out preferences flip, in both directions, and the edit towards a label does not turn as many
-    away from it."""
+    """Whether most held-out preferences flip, in both directions, and the edit towards a label keeps most preferences
+    that already agree with it: an edit that flips these too inverts the preference and sets nothing."""
     shares, away = summary.best_run.by_direction, _away(summary)
-    found = f"Held-out preferences flipped: to {_listed(shares, ', to ')}."
+    found, outcomes = f"Held-out preferences flipped: to {_listed(shares, ', to ')}.", [_above_half(shares)]
     if away is not None:
+        outcomes.append(away.high < HALF or (None if away.low <= HALF else False))
         found += (
             f" The edit turns {_percent(away)} of the preferences that already agree with it the other way."
         )
-    return _decided("flips", False if turn_away(summary) else _above_half(shares), found)
+    return _decided("flips", False if turn_away(summary) else _all(outcomes), found)
 
 
 def turn_away(summary: Summary) -> bool:
@@ -362,6 +363,11 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
     if swapped is not None:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
     return _decided(name, passed, found + ".", "" if kept else NATURAL)
+
+
+def _all(outcomes: Sequence[bool | None]) -> bool | None:
+    """Whether all passed; None if some are not decided and none failed."""
+    return False if False in outcomes else None if None in outcomes else True
 
 
 def _above_half(shares: Mapping[str, Share]) -> bool | None:
