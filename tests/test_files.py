@@ -21,9 +21,26 @@ from pivotal.files import (
     open_to_append,
     read_text,
     remove_partials,
+    replaced,
     write_atomically,
     write_text,
 )
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, rename = tmp_path / "model", os.rename
+    folder.mkdir()
+    (folder / "weights").write_text("old")
+
+    def full(source: Path, target: Path) -> None:
+        if source.name == "new":
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(OSError, match="No space"), replaced(folder) as new:
+        (new / "weights").write_text("new")
+    assert (folder / "weights").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.fixture

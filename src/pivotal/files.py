@@ -86,15 +86,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """A new folder, which takes the place of `folder` at the end of the block. If the block fails, nothing changes."""
+    """A new folder, which takes the place of `folder` at the end of the block. If that fails, nothing changes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".partial") as beside:
-        new = Path(beside) / "new"
+        new, former = Path(beside) / "new", Path(beside) / "former"
         new.mkdir()
         yield new
         if folder.exists():
-            os.rename(folder, Path(beside) / "former")
-        os.rename(new, folder)
+            os.rename(folder, former)
+        try:
+            os.rename(new, folder)
+        except BaseException:  # what is beside is about to be removed
+            if former.exists():
+                os.rename(former, folder)
+            raise
 
 
 def check_output(path: Path, *, overwrite: bool) -> Path:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -97,28 +97,28 @@ def check_least(settings: object, **least: int) -> None:
             raise PivotalError(f"'{name}' must be {number} or more, but it is {value:g}.", name)
 
 
-def check_choices(settings: Any) -> None:
-    """PivotalError if a field whose type is a Literal holds something else; for settings made in Python."""
+def check_types(settings: Any, but: Collection[str] = ()) -> None:
+    """PivotalError if a field holds something that its type does not allow; for settings made in Python. `but` are
+    fields that may hold anything."""
     cls: type = type(settings)
-    for name, choices in _choices(cls).items():
-        value = getattr(settings, name)
-        if value not in choices:
-            named = [str(choice) for choice in choices if choice is not None]
-            raise PivotalError(f"{name} cannot be {value!r}.{did_you_mean(str(value), named)}", name)
+    for option in filter(lambda option: option.name not in but, options_of(cls)):
+        value = getattr(settings, option.name)
+        try:
+            msgspec.convert(
+                value.item() if hasattr(value, "item") else value, option.type
+            )  # a number of numpy
+        except msgspec.ValidationError:
+            hint = f" It takes {option.allowed}."
+            if choices := [str(choice) for choice in _choices(option.type)]:
+                hint = did_you_mean(str(value), choices)
+            said = f"{option.name} cannot be {str(value)[:60]!r}.{hint}"
+            raise PivotalError(said, option.name) from None
 
 
-@functools.cache
-def _choices(cls: type) -> dict[str, tuple[object, ...]]:
-    """The allowed values of the fields whose type is a Literal, or a Literal or None."""
-    found: dict[str, tuple[object, ...]] = {}
-    for name, kind in get_type_hints(cls).items():
-        parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-        literals = [part for part in parts if get_origin(part) is Literal]
-        if literals and all(part in literals or part is NoneType for part in parts):
-            found[name] = tuple(c for part in literals for c in get_args(part)) + (None,) * (
-                NoneType in parts
-            )
-    return found
+def _choices(kind: Any) -> tuple[object, ...]:
+    """The values of a type that is a Literal, or a Literal or None."""
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return next((get_args(part) for part in parts if get_origin(part) is Literal), ())
 
 
 def preset_of(cls: type, preset: str | None) -> dict[str, Any]:

@@ -167,6 +167,8 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     same = text_cost(decoys, model, lines)
     assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
     assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
+    single = replace(found, steps="single")
+    assert text_cost(single, model, ["The noun0a"]) is None, "nothing follows the edit in the middle"
 
 
 def test_effects_on_the_same_question_and_on_another(found: Intervention) -> None:

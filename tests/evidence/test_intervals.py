@@ -122,3 +122,8 @@ def test_words_are_clusters_where_there_are_several() -> None:
     assert clusters_of(pairs(1, 1)).shape == (1, 40)
     assert [len(set(kind)) for kind in clusters_of(pairs(10, 8)).tolist()] == [40, 10, 8]
     assert [len(set(kind)) for kind in clusters_of(pairs(7, 8)).tolist()] == [40, 8]
+
+
+def test_a_partner_may_be_shorter_than_the_place_of_the_cue() -> None:
+    pair = MinimalPair("Tell me a lie", 3, ("", ""), "lie", counterfactuals=("Tell me a lie", "Speak up"))
+    assert clusters_of(PairSet("said", ("lie", "truth"), (pair,))).tolist() == [[0]]

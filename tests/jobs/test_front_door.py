@@ -163,6 +163,9 @@ def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(t
     for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
         assert pivotal.check(*asked, most=50).sampled == 50
     assert pivotal.check("planted", "planted", most=50, test=81).test == 81
+    assert pivotal.check(pivotal.Question("planted", test=pairs[:99], phenomenon="planted")).test == 99  # type: ignore[arg-type]
+    with pytest.raises(PivotalError, match=r"most is a number of pairs, or 0 for all, but it is -1\."):
+        pivotal.check("planted", "planted", most=-1)
 
 
 def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:

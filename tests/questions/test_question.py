@@ -35,6 +35,7 @@ def test_every_field_has_a_default_and_a_help_text() -> None:
         ("steps", "evry", "steps cannot be 'evry'. Did you mean 'every'?"),
         ("split", "prefix", "split cannot be 'prefix'. Did you mean 'prefixes'?"),
         ("dtype", "float8", "dtype cannot be 'float8'. Did you mean"),
+        ("seed", "one", "seed cannot be 'one'. It takes a whole number."),
         ("seed", -1, "A seed is a whole number from 0 to 2^53, but seed is -1"),
         ("test", 0, "a fraction below 1 or a file, but test is 0"),
         ("test", 1.5, "test is 1.5"),

@@ -43,7 +43,8 @@ def clusters_of(pairs: PairSet) -> np.ndarray:
 def _cue_of(pair: MinimalPair) -> str:
     if pair.cue is None:
         return ""
-    return min(text.split(" ")[pair.cue].lower() for text in (pair.prefix, *pair.counterfactuals) if text)
+    forms = [text.lower().split(" ") for text in (pair.prefix, *pair.counterfactuals) if text]
+    return min(words[pair.cue] for words in forms if pair.cue < len(words))
 
 
 def share_of(hits: np.ndarray, clusters: np.ndarray, of: np.ndarray | None = None) -> Share:

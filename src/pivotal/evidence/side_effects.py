@@ -272,7 +272,8 @@ def text_cost(
     """
     model = model.in_bases(intervention.bases)
     given = sentences_of() if sentences is None else sentences
-    ids = [tokens for line in given if len(tokens := tokens_of(model, line)) > 1]
+    least = 2 if intervention.steps == "every" else 3  # with a token that is predicted after the edit
+    ids = [tokens for line in given if len(tokens := tokens_of(model, line)) >= least]
     if mostly_unknown(model, ids):
         return None
     middle = [len(tokens) // 2 for tokens in ids]

@@ -103,7 +103,7 @@ def text_states(
     for start in range(0, len(chosen), _TOGETHER):
         part = chosen[start : start + _TOGETHER]
         tree = PrefixTree.build(part, directions=[0] * len(part), steps="every")
-        states += states_to_edit(model, tree, space)
+        states += states_to_edit(model, tree, space, 1)
         if progress is not None:
             progress(start + len(part), len(chosen))
     return torch.cat(states)

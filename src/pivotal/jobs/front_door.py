@@ -104,7 +104,8 @@ def _question(
                 "them into the Question."
             )
         stated = {field.name: getattr(model, field.name) for field in fields(model)}
-        if isinstance(model.model, str) and isinstance(model.phenomenon, str):
+        named = isinstance(model.model, str) and isinstance(model.phenomenon, str)
+        if named and _in_memory(model.test) is None:
             return model, None, None
         return _question(stated.pop("model"), (stated.pop("phenomenon"),), name, device, stated)
     if len(asked) > 2:

@@ -115,11 +115,11 @@ class Measured:
 
 @torch.no_grad()
 def states_to_edit(
-    model: LanguageModel, tree: PrefixTree, space: UnitSpace
+    model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int
 ) -> list[Float[Tensor, "_ coordinates"]]:
     """The distinct states of one site to edit, for each direction."""
     (site,) = space.sites
-    recorder = _recorded_in(model, tree, space, 1 + int(tree.direction.max()))
+    recorder = _recorded_in(model, tree, space, directions)
     return [torch.cat(rows) for rows in recorder.rows[site.name]]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_choices
+from pivotal.options import check_types
 from pivotal.questions.splits import Split
 from pivotal.units import Objective, Steps, Values
 
@@ -87,7 +87,7 @@ class Question:
     """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_types(self, but=("model", "phenomenon", "test"))  # which may be in memory
         for name in ("seed", "split_seed"):
             if (seed := getattr(self, name)) is not None:
                 check_seed(seed, name)
@@ -101,7 +101,7 @@ class Question:
                     f"{self.test}. Leave one of them out.",
                     "split",
                 )
-        elif self.test is not None:
+        elif isinstance(self.test, int | float):
             whole = math.isfinite(self.test) and self.test == int(self.test)
             if not 0 < self.test < 1 and not (whole and self.test >= 1):
                 raise PivotalError(

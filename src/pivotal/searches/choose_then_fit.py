@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_choices
+from pivotal.options import check_types
 from pivotal.problem.objective import FlipLoss, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -53,7 +53,7 @@ class Selection(Search):
 
     def __post_init__(self) -> None:
         check_budget(self.max_units)
-        check_choices(self)
+        check_types(self)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
         require_least(self, batch=0, refit=0)
         bounds = ("max_kl", "max_change")

@@ -87,8 +87,14 @@ def test_the_probe_tells_labels_apart(model, asked) -> None:
     direction = probe_of([first, second])
     assert torch.allclose(direction.norm(), torch.tensor(1.0), atol=1e-5)
     assert direction[2] > 0.95
+
+
+@pytest.mark.parametrize("name", ["das", "probe"])
+@pytest.mark.parametrize("only", [0, 1])
+def test_directions_need_states_of_both_labels(name: str, only: int, model, pairs, asked) -> None:
+    one = pairs.take(np.flatnonzero(asked("pca").direction == only).tolist())
     with pytest.raises(PivotalError, match="only one of them"):
-        probe_of([first, first[:0]])
+        Problem(model, one, sites=f"hidden.0@{name}")
 
 
 @pytest.mark.parametrize("name", ["das", "probe", "pca"])

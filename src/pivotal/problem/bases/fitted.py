@@ -30,7 +30,7 @@ def training_states(problem: Problem) -> list[Tensor]:
     """The states of the problem's site at the edited steps, for each direction."""
     part = problem.sample(_PREFIXES)
     problem.work.forward += part.tree.n_live
-    return states_to_edit(part.model, part.tree, part.space)
+    return states_to_edit(part.model, part.tree, part.space, len(part.labels))
 
 
 class PCA(BasisKind):
