@@ -24,7 +24,7 @@ class CertifyOptions:
     exact: bool = False
     """Try every swap of one unit, not only the promising ones; on a GPU every pair of units too."""
     unit_pairs: Literal["screened", "all", "none"] | None = None
-    """Sets of two units to try: promising ones, all of them (hours on a CPU), or none. Default: screened."""
+    """Sets of two units to try: promising ones (screened), all of them (hours on a CPU), or none. Default: screened."""
 
 
 @shared_options.takes_options
@@ -40,7 +40,7 @@ def certify(
     quiet: shared_options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
+    """Certify the units of a run: is every unit needed, would a swap be better, would fewer units suffice?
 
     Writes certificate.json to the run folder and adds it to the report.
     """

@@ -26,10 +26,10 @@ class CheckOptions:
     sample: int | None = None
     """Maximum number of pairs to score; 0 scores all. Default: 2,000, or fewer in a large model."""
     words: str | None = None
-    """Only look these words up in the model, without a question: criticizes,flurbs."""
+    """Only look up these words in the model, e.g. criticizes,flurbs."""
 
     batch_nodes: int | None = None
-    """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
+    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096."""
 
     def __post_init__(self) -> None:
         check_least(self, sample=0, batch_nodes=1)
@@ -42,10 +42,11 @@ def check(
     device: shared_options.Device = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Check a question before a search: what the model can score, what it knows, what the split shares.
+    """Check a question before a search: what the model can score and knows, and which words training and held-out pairs
+    share.
 
-    A folder with several questions, such as blimp:FOLDER, is checked question by question. With --words, only show
-    how the model reads some words: whether it knows them, their tokens after another word, and similar words.
+    A folder with several questions, such as blimp:FOLDER, is checked question by question. --words only shows how the
+    model reads some words: whether it knows them, their tokens after another word, and similar words.
     """
     if options.words is not None:
         _look_up(question.model, options.words, json)

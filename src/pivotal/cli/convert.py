@@ -27,7 +27,7 @@ def convert(
     json: shared_options.Json = False,
     **asked: Any,
 ) -> None:
-    """Write the pairs of a phenomenon or of a file in another format as a pairs file, to read or to edit."""
+    """Write the pairs of a phenomenon, or of a file in another format, to a pairs file that you can read and edit."""
     from pivotal.files import suffix_of
     from pivotal.questions.pairs_file import SUFFIXES
     from pivotal.questions.readers import Part
@@ -77,11 +77,11 @@ def new_phenomenon(
     name: Annotated[str, argument("Name of the phenomenon, or path of the file to write.")],
     like: Annotated[
         str | None,
-        in_question("Begin with a copy of a bundled phenomenon.", autocompletion=complete.phenomena),
+        in_question("Start from a copy of this bundled phenomenon.", autocompletion=complete.phenomena),
     ] = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Write a template file NAME.yaml to begin with: word lists and sentence patterns with comments."""
+    """Write a commented template file, NAME.yaml, from which to make a phenomenon of your own."""
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.templates import write_new
 

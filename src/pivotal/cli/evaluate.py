@@ -25,13 +25,13 @@ _READING = ("lower", "unknown", "columns", "skip_bad")
 @dataclass(frozen=True)
 class EvaluateOptions:
     labels: str = ""
-    """How labels of the other question map to those of the intervention, e.g. he=male,she=female."""
+    """Which labels of the other question mean the labels of the intervention, e.g. he=male,she=female."""
     part: Literal["test", "train", "all"] | None = None
     """Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."""
     panel: bool = False
     """Score every other bundled phenomenon, and ordinary text, with the intervention applied."""
     sentences: str | None = None
-    """With --panel: a text file of your own instead of the bundled one, a sentence per line."""
+    """With --panel: a text file instead of the bundled one, a sentence per line."""
 
 
 @shared_options.takes_options
@@ -55,7 +55,7 @@ def evaluate(
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds.
 
-    On a question with other labels, the accuracy of the model is shown before and after the edit.
+    For a question with other labels, show the model's accuracy before and after the edit.
     """
     from pivotal.cli.run_argument import Saved
 

@@ -92,9 +92,9 @@ class PushOptions:
     private: bool = False
     """Create a private repository."""
     dry_run: bool = False
-    """Write shared/ORG-NAME, print the card, and upload nothing."""
+    """Write the folder shared/ORG-NAME and print the card, but upload nothing."""
     out: str | None = None
-    """Write to this folder, and upload nothing."""
+    """Write this folder instead, and upload nothing."""
 
 
 @shared_options.takes_options
@@ -153,7 +153,7 @@ class PullOptions:
     revision: str | None = None
     """A commit, tag or branch. Default: the newest commit."""
     offline: bool = False
-    """Use what was downloaded before, and no network."""
+    """Use only what was downloaded before."""
     model: str | None = None
     """The model that the intervention is for. Its fingerprint is checked."""
     device: str | None = None

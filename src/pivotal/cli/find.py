@@ -26,16 +26,17 @@ class SearchOptions:
     help_panel: ClassVar[str] = SEARCH
 
     max_change: float | None = None
-    """How far each question of --keep may change: the mean change of the probability of the expected word, among the
-    two words of a pair. Default: 0.02, two points of accuracy."""
+    """How far each question of --keep may change: the mean change in the probability of the expected word, among the
+    two words of a pair. Default: 0.02."""
     max_units: float | None = None
     """Maximum number of units, or a fraction of all units. Default: 4 at every step, 5 at a single step."""
     max_kl: float | None = None
-    """Upper bound on the KL divergence from the untouched model, for searches that support it."""
+    """Upper bound on the KL divergence between the untouched and the edited predictions, averaged over all
+    positions."""
     kl_weight: float | None = None
-    """Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."""
+    """Weight of the KL divergence in the loss. --max-kl is a stricter alternative."""
     masks: Literal["shared", "per-direction"] | None = None
-    """One mask for both directions, or one for each."""
+    """One mask for both directions, or one per direction."""
     updates: int | None = None
     """Number of optimisation steps."""
 
@@ -45,10 +46,10 @@ class FindOptions:
     help_panel: ClassVar[str] = SEARCH
 
     keep: list[str] | None = None
-    """What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds the change
+    """What must not change: another question, `text` (the bundled text), or a .txt file. --max-change bounds the change
     of each question, --max-kl (default 0.02) the KL of the text. May be repeated."""
     runs: int = 1
-    """Number of runs, with consecutive seeds. The seed determines on which training pairs units are chosen, and the
+    """Number of runs, with consecutive seeds. The seed determines which training pairs units are chosen on, and the
     noise of the search, if any."""
     search: str | None = None
     """A name from `pivotal list searches`. Default: exchange, or learned with a preset or an option that only learned
@@ -56,19 +57,20 @@ class FindOptions:
     preset: str | None = None
     """A named set of options of the search, e.g. paper, which also means --values unbounded."""
     controls: int = CONTROLS
-    """Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the verdict
-    is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added."""
+    """Number of random sets of the same size, with learned values, that the best run is compared with. With fewer than
+    99 the verdict is 'nudge' at best, with fewer than 19 'no evidence'. A finished run gets the sets that it lacks."""
     evidence: Literal["none", "quick", "full"] = "quick"
-    """How much is checked before the verdict. none: held-out scores and random sets. quick: all checks but permuted
-    labels and other phenomena. full: these two, and redundancy. For a finished run, the missing checks are added."""
+    """How much is checked before the verdict. none: only held-out scores and random sets. quick: every check but
+    permuted labels and other phenomena. full: these two and redundancy as well. A finished run gets the checks that it
+    lacks."""
     batch_nodes: int | None = None
-    """Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096."""
+    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096."""
     out: str | None = None
     """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
     overwrite: bool = False
     """Replace the content of the folder."""
     force: bool = False
-    """Search even if there are too few pairs to show anything."""
+    """Search even if there are too few pairs for a verdict."""
 
     def __post_init__(self) -> None:
         check_least(self, batch_nodes=1)
@@ -83,7 +85,7 @@ def find(
     more: Annotated[
         list[str] | None,
         argument(
-            "Further questions with the same two labels. One intervention is found for all.",
+            "Further questions with the same two labels. The search finds one intervention for all.",
             metavar="[QUESTION]...",
             autocompletion=complete.phenomena,
         ),
@@ -102,8 +104,8 @@ def find(
 ) -> None:
     """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
 
-    Without arguments: number agreement in the bundled LSTM. Ctrl-C saves a checkpoint; the same command resumes the
-    run. If the run is finished, its result is shown again, after adding any missing controls and checks.
+    Without arguments, the question is number agreement in the bundled LSTM. Ctrl-C saves a checkpoint, and the same
+    command resumes the run. Repeated after the run, it adds missing controls and checks, and shows the result.
     """
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve

@@ -45,7 +45,7 @@ def fit_basis(
 ) -> None:
     """Fit the principal components of a site to text, so that a search can use them as units.
 
-    The sites of a search then name the folder: `--sites resid.12@pca:FOLDER`.
+    Then search it with `--sites resid.12@pca:FOLDER`.
     """
     from pathlib import Path
 

@@ -26,11 +26,11 @@ class TextOptions:
     length: int = 12
     """Number of words to generate."""
     samples: int = 1
-    """Number of continuations from each side."""
+    """Number of continuations with and without the units set."""
     temperature: float = 0.0
     """Sampling temperature; 0 takes the likeliest word at every step."""
     seed: int = 0
-    """Seed of the samples, the same for both sides."""
+    """Seed of the samples."""
     top: int = 6
     """Number of likeliest next words to show."""
 
@@ -47,7 +47,7 @@ def generate(
     options: TextOptions,
     json: shared_options.Json = False,
 ) -> None:
-    """Show the next words and continuations side by side: the untouched model, and with the units set."""
+    """Show the next words and continuations of a text, untouched and with the units set, side by side."""
     from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.models.base import LanguageModel

@@ -23,8 +23,8 @@ def list_names(
     folder: Annotated[str | None, argument(f"For runs: the folder that holds them. Default: {RUNS}.")] = None,
     json: shared_options.Json = False,
 ) -> None:
-    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, exports
-    (targets of `pivotal export`), or runs."""
+    """List models, phenomena, searches (with options and presets), masks, bases, study recipes, export targets, or
+    runs."""
     from pivotal.report.tables import Table
 
     if folder is not None and kind != "runs":

@@ -22,8 +22,8 @@ def serve(
 ) -> None:
     """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.
 
-    A folder of runs, such as runs/, gives a table of them side by side as well. The page can also try your own pairs
-    and start a search. Only this machine can reach it. Ctrl-C ends it; a search that is running is saved.
+    A folder of runs, such as runs/, also gives a table of them side by side. The page can try your own pairs and start
+    a search. Only this machine can reach it. Ctrl-C stops the server and saves a running search.
     """
     from pivotal.cli.list import RUNS
     from pivotal.models import device_named
@@ -38,7 +38,7 @@ def serve(
         device_named(device)
     server = LiveServer(run_folders or (), root=RUNS, port=port, device=device, say=terminal.note)
     terminal.line(f"The live page is at {server.address}")
-    terminal.note("Ctrl-C ends it.")
+    terminal.note("Ctrl-C stops it.")
     if browser:
         import webbrowser
 

@@ -22,7 +22,7 @@ class ShowOptions:
     help_panel: ClassVar[str] = shared_options.OUTPUT
 
     page: bool = False
-    """Write the page and figures again, and the tables of a study as Markdown, LaTeX and CSV."""
+    """Write the page and figures again, and for a study its tables as Markdown, LaTeX and CSV."""
     site: Path | None = None
     """For an atlas: write its site to this folder."""
 
@@ -34,7 +34,7 @@ Folder = Annotated[
 
 
 def open_page(folder: Folder = None) -> None:
-    """Open the page of a run or a study in the browser. It is written if missing."""
+    """Open the page of a run or a study in the browser; write it first if it is missing."""
     from pivotal.jobs.run_folder import REPORT
 
     path, study = _opened(folder)
@@ -49,7 +49,7 @@ def open_page(folder: Folder = None) -> None:
 def show(options: ShowOptions, folder: Folder = None, json: shared_options.Json = False) -> None:
     """Show a run (its question, units, values, scores and files) or the tables of a study.
 
-    --page writes the page again from the data in the folder. `pivotal open` opens it.
+    `pivotal open` opens its page.
     """
     path, study = _opened(folder)
     if study is None and options.site is not None:

@@ -32,7 +32,7 @@ class StudyOptions:
     device: str | None = None
     """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     ray: str | None = None
-    """Run on the Ray cluster at this address, several batches at a time; local starts Ray on this machine."""
+    """Run several batches at a time on the Ray cluster at this address; `local` starts Ray on this machine."""
     cpus: int | None = None
     """CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray."""
     gpus: float | None = None
@@ -87,10 +87,10 @@ class MergeOptions:
     help_panel: ClassVar[str] = shared_options.OUTPUT
 
     merge: list[str] | None = None
-    """Run nothing; collect the finished runs of this folder of the same study, e.g. from another machine. May be
-    repeated. If several folders have a run, the one in --out counts, otherwise the first."""
+    """Run nothing; copy the finished runs of this folder of the same study, e.g. from another machine. May be repeated.
+    If several folders have a run, the one in --out is kept, otherwise the one named first."""
     light: bool = False
-    """With --merge: copy only the interventions of the runs, not their whole folders."""
+    """With --merge: copy the interventions of the runs, not their whole folders."""
 
 
 @shared_options.takes_options
@@ -108,8 +108,8 @@ def study(
 ) -> None:
     """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
-    Finished runs are not repeated: after Ctrl-C, after a kill, or with more seeds, the same command continues. A run
-    that fails is recorded with its error, and the next call tries it again.
+    Finished runs are never repeated: the same command resumes after Ctrl-C or a kill, and adds seeds. A run that fails
+    is recorded with its error, and the same command tries it again.
     """
     from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.recipe import read_recipe
@@ -135,21 +135,20 @@ def atlas(
     recipe: Annotated[
         str,
         argument(
-            "A YAML file, or the name of a recipe: small for the example, atlas for all bundled phenomena.",
+            "A YAML file, or a bundled recipe: small (six phenomena, one model), atlas or blimp.",
             metavar="RECIPE",
             autocompletion=complete.recipes,
             show_default=True,
         ),
     ] = "atlas",
     check: Annotated[
-        bool, in_question("Only test which phenomena the models know, and search nothing.", "--check")
+        bool, in_question("Only test which phenomena each model knows, and search nothing.", "--check")
     ] = False,
 ) -> None:
     """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
-    An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
-    know are listed and not searched; `--check` lists them before any search. The site is one folder of pages that open
-    from disk.
+    An atlas is a study whose recipe sets `known` and `cross`, and resumes like a study. Phenomena that a model does not
+    know are listed and not searched. The site is a folder of pages that open from disk.
     """
     from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas.entries import atlas_of
@@ -172,16 +171,17 @@ class CompareOptions:
     help_panel: ClassVar[str] = shared_options.SEARCH
 
     searches: str | None = None
-    """Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that states
-    values, as paper does, uses them unless --values is given. Default: all searches."""
+    """Searches from `pivotal list searches`, each with an optional @PRESET, e.g. learned,learned@paper. If a preset
+    states values, as paper does, it uses them unless you give --values. Default: all searches."""
     max_units: str = "1..5"
     """Numbers of units to compare at: 1..10, 5, or 1,3,5."""
     runs: int = 3
     """Number of runs of each search, with consecutive seeds."""
     max_kl: float | None = None
-    """Upper bound on the KL divergence from the untouched model, for searches that support it."""
+    """Upper bound on the KL divergence between the untouched and the edited predictions, averaged over all
+    positions."""
     kl_weight: float | None = None
-    """Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."""
+    """Weight of the KL divergence in the loss. --max-kl is a stricter alternative."""
     device: str | None = None
     """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     out: str | None = None
@@ -204,10 +204,9 @@ def compare(
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
+    """Compare searches: what each one finds with a given number of units, scored on held-out pairs, and what it costs.
 
-    A comparison is a study whose recipe is written for you (recipe.yaml in its folder): after Ctrl-C or a kill the same
-    command continues, and `pivotal show FOLDER --page` makes its tables and figures again.
+    A comparison is a study whose recipe is written for you (recipe.yaml in its folder). The same command resumes it.
     """
     from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.comparison import comparison, sizes_of

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TraceOptions:
     pair: int | None = None
-    """Trace a held-out pair of the run instead, by its number from 0."""
+    """Trace this held-out pair of the run instead, counted from 0."""
     direction: str | None = None
-    """The label to flip to, e.g. plural. Default: that of the word that the model does not prefer."""
+    """The label to flip to, e.g. plural. Default: the one that the untouched model does not prefer."""
     words: str | None = None
     """The two words asked about, WORD,WORD, in the order of the labels. Default: the last word of the sentence that the
     phenomenon asks about, and the word that it is paired with."""

@@ -31,19 +31,19 @@ class TrainingOptions:
     out: Path
     """The model folder to write."""
     valid: Path | None = None
-    """Validation text. Default: some sentences of the corpus are held out."""
+    """Validation text. Default: a share of the corpus, see --valid-share."""
     vocabulary: Path | None = None
     """The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words."""
     device: str | None = None
     """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of all random choices."""
     seeds: int = 1
     """Number of models to train together, into DIR/seed-0, DIR/seed-1 …"""
     checkpoint_minutes: float = 5.0
-    """Minutes between two checkpoints."""
+    """Minutes between checkpoints."""
     snapshots: str = ""
-    """Also save the weights after these numbers of tokens, to DIR.snapshots; e.g. 10M,30M,1B."""
+    """Also save the weights in DIR.snapshots after these numbers of tokens, e.g. 10M,30M,1B."""
     overwrite: bool = False
     """Replace the models in DIR, or an unfinished training with other settings."""
 
@@ -68,9 +68,9 @@ def train_lm(
     quiet: shared_options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Train a recurrent language model on text, one sentence per line. All other verbs can use it.
+    """Train a recurrent language model on text, one sentence per line.
 
-    The same command resumes a training that was stopped, and gives the same weights.
+    The same command resumes a training that was stopped.
     """
     from pivotal.lm.training import TrainingJob, train
     from pivotal.watch import display

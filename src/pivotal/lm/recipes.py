@@ -37,13 +37,13 @@ class Settings:
     tied: bool = False
     """Share one matrix between embedding and output; needs an embedding as wide as a layer."""
     vocabulary_size: int = 50_000
-    """Number of words in the vocabulary, the most frequent ones, including <unk> and <eos>."""
+    """Size of the vocabulary: the most frequent words, <unk> and <eos>."""
     epochs: int = 12
     """Passes over the text."""
     batch: int = 512
-    """Number of streams of text that are read in parallel."""
+    """Streams of text that are read in parallel."""
     bptt: int = 35
-    """Words between two updates; gradients are truncated at this length."""
+    """Words per update; gradients are truncated at this length."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """AdamW, or plain gradient descent."""
     rate: float = 3e-3
@@ -61,7 +61,7 @@ class Settings:
     shuffle: bool = True
     """Shuffle the sentences in every epoch, or read the text in its own order."""
     valid_share: float = 0.02
-    """Share of the sentences held out for validation if there is no validation text."""
+    """Share of the sentences held out for validation if there is no --valid."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
     """Precision of matrix products; auto is fp16 on CUDA and fp32 elsewhere. Weights and updates are in fp32."""
 

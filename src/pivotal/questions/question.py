@@ -44,30 +44,29 @@ class Question:
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
     phenomenon: str = "number-agreement"
     """The pairs: a name from `pivotal list phenomena`, `name:PATH`, a template file (.yaml), or a pairs file (.jsonl,
-    .csv, .tsv). Several, separated by “ + ”, are asked as one question."""
+    .csv, .tsv). Several, separated by “ + ”, form one question."""
     steps: Steps = "every"
-    """Set the units at every step of the prefix, or only at the cue."""
+    """Where units are set. single: at the cue only. every: at every word of the prefix."""
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas. @ names another basis:
     resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
     values: Values = "natural"
-    """What units may be set to. unbounded: any value. natural: values in the unit's natural range, the 1st to 99th
-    percentile of its own states at the edited steps. interchange: pair by pair, its state in the counterfactual
+    """What a unit may be set to. unbounded: any value. natural: a value in its natural range, the 1st to 99th
+    percentile of its own states at the edited steps. interchange: for each pair, its state in the counterfactual
     prefix."""
     objective: Objective = "flips"
     """What the edited model should do. flips: prefer the other word. counterfactual: predict, at every position, what
     the untouched model predicts after the counterfactual prefix."""
     split: Split = "prefixes"
-    """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
-    the pair."""
+    """What is new in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only the
+    pair."""
     test: int | float | str | None = None
-    """Held-out pairs: a number, a fraction below 1, or a file (or a name) whose pairs are all held out. Default: what
-    the phenomenon states, otherwise a fifth."""
+    """The held-out pairs: a number, a fraction below 1, or a file or phenomenon whose pairs are all held out. Default:
+    what the phenomenon states, otherwise a fifth."""
     seed: int = 0
-    """Seed of the split and of everything random."""
+    """Seed of the split and of all random choices."""
     priming: str | None = None
-    """Text that the model reads before every sentence. Default: the start that it was trained with, if it is
-    known."""
+    """Text that the model reads before every sentence. Default: the start that it was trained with, if known."""
     dtype: Dtype | None = None
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
@@ -75,16 +74,17 @@ class Question:
     lower: bool = False
     """Read all pairs in lower case, for a model without capital letters in its vocabulary."""
     unknown: Unknown = "skip"
-    """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
+    """What to do with a prefix that has words outside a word-level model's vocabulary: skip the pair, or read them as
+    <unk>."""
     columns: str = ""
-    """Which column of a table holds what, e.g. prefix=text,good=yes,bad=no. Also other, cue, label and group."""
+    """What the columns of a table hold, e.g. prefix=text,good=yes,bad=no. Further roles: other, cue, label, group."""
     keep: str = ""
     """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
     “ + ”."""
     labels: str = ""
-    """For several questions: how labels of the further ones map to those of the first, e.g. he=male,she=female."""
+    """For several questions: which labels of the others mean the labels of the first, e.g. he=male,she=female."""
     skip_bad: bool = False
-    """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
+    """Skip and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
         check_types(self, but=("model", "phenomenon", "test"))  # which may be in memory

@@ -24,7 +24,7 @@ class Effort:
     sample: int = 96
     """Training prefixes on which sets are tried; 0 takes all."""
     finalists: int = 12
-    """How many of the best sets get fitted values: among the swaps, and among the sets of each smaller size."""
+    """How many of the best swaps, and of the best sets of each smaller size, get fitted values."""
     polish: int = 60
     """Updates of the values."""
     pairs: Literal["screened", "all", "none"] = "screened"

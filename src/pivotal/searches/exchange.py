@@ -53,8 +53,8 @@ class Exchange(Attribution):
     )
 
     start: str = ""
-    """Folder of an intervention to begin with; units beyond max_units are removed at the end. By default the search
-    begins with the units that rank first."""
+    """Folder of an intervention to start from; units beyond max_units are removed at the end. By default the search
+    starts from the units that rank first."""
     rounds: int = 6
     """Maximum number of swaps."""
     candidates: int = 4
