@@ -160,6 +160,17 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     assert [chunk.layout.places for chunk in lm.division(long, 1).chunks] == [tree.n_live]
 
 
+def test_a_large_model_learns_from_fewer_nodes_at_once_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = tiny_lm("llama")
+    assert small.batch_nodes == 4096
+    kept = 12 * sum(site.coordinates for site in small.sites)
+    monkeypatch.setattr("pivotal.models.transformers.lm._KEPT", 100 * kept)
+    large = tiny_lm("llama")
+    assert large.batch_nodes == 100
+    few, many = (Problem(lm, FEW, sites="mlp").runs_at_once(learning=True) for lm in (large, small))
+    assert few * Problem(large, FEW).tree.n_live <= 100 < many * Problem(large, FEW).tree.n_live
+
+
 def test_hooks_are_gone_after_an_error() -> None:
     lm = tiny_lm("llama")
     ids = lm.encode("The doctor near cars").ids

@@ -64,7 +64,8 @@ class FindOptions:
     permuted labels and other phenomena. full: these two and redundancy as well. A finished run gets the checks that it
     lacks."""
     batch_nodes: int | None = None
-    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096."""
+    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096, or
+    fewer for a large model on a CPU."""
     out: str | None = None
     """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
     overwrite: bool = False

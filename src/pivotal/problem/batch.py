@@ -262,10 +262,12 @@ class Batch:
 
     def runs_at_once(self, *, learning: bool = False) -> int:
         """The maximum number of masks for one `run`, to bound memory. With `learning`, which adds a backward pass, it
-        is half of that."""
-        many = 1 if self.model.device.type == "cpu" else 10
+        is half of that, and on a CPU no part of the pass is computed twice."""
+        here, nodes = self.model.device.type == "cpu", self.model.batch_nodes
+        rows = min(_ROWS, 2 * nodes) if learning and here and nodes else _ROWS
         entries = len(self.labels) * self.space.coordinates
-        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
+        runs = min(rows // self.tree.n_live, _ENTRIES // entries) * (1 if here else 10)
+        return max(1, runs // 2 if learning else runs)
 
     @cached_property
     def clean_log_ratio(self) -> Float[Tensor, " examples"]:

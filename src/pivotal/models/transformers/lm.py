@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
-from pivotal.models.chunks import Chunk, ChunkedLM, Division, PreparedChunks
+from pivotal.models.chunks import FEWEST, Chunk, ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
@@ -30,6 +30,9 @@ from pivotal.units import Unit
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """The most nodes of a packed row. Attention computes all pairs of nodes, most of which are masked. On a CPU that is a
 tenth of the work or more, so its rows are shorter; a GPU is faster with fewer rows."""
+_NODES, _KEPT, _PER_COORDINATE = 4096, 5 * 10**9, 12
+"""The most nodes to compute at once; and on a CPU the most bytes that a backward pass keeps of them, which are about
+three float32 numbers for each coordinate of a site (2.9 were measured in SmolLM2-135M)."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 """The settings that limit how far a layer sees. `sliding_window_pattern` and `max_window_layers` count layers."""
 
@@ -54,13 +57,13 @@ class TransformersLM(ChunkedLM):
         *,
         priming: str | None = None,
         fingerprint: str | None = None,
-        batch_nodes: int = 4096,
+        batch_nodes: int | None = None,
     ) -> None:
         """`priming` is the text that the model reads before every sentence. The default is what the tokenizer adds, or
         else the token that its training texts began with; "" adds nothing. `fingerprint` is a digest of the weights, if
-        it is known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
-        self.name = name
-        self.batch_nodes, self.lock = batch_nodes, lock_of(model)
+        it is known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory. The default
+        is 4096, or fewer for a large model on a CPU, which has no error to recover from when memory runs out."""
+        self.name, self.lock = name, lock_of(model)
         self.network = model.eval().requires_grad_(False)
         _check_finite(name, model)
         embedding = model.get_input_embeddings().weight
@@ -79,6 +82,9 @@ class TransformersLM(ChunkedLM):
             self._trunk = Trunk(model, anatomy, size, self.device)
         self.taps, self._blocks = anatomy.taps, anatomy.blocks
         self.sites = tuple(tap.site for tap in anatomy.taps)
+        kept = _PER_COORDINATE * sum(site.coordinates for site in self.sites)
+        fitting = _KEPT // kept if self.device.type == "cpu" else _NODES
+        self.batch_nodes = batch_nodes or max(FEWEST, min(_NODES, fitting))
         self._window = _window(model.config)
         limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.longest = None if limit is None else limit - len(self.vocabulary.priming)
