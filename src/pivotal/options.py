@@ -94,7 +94,7 @@ def check_least(settings: object, **least: int) -> None:
     """PivotalError if a field is smaller than the number given for it."""
     for name, number in least.items():
         if (value := getattr(settings, name)) is not None and value < number:
-            raise PivotalError(f"'{name}' must be {number} or more, but it is {value:g}.", name)
+            raise PivotalError(f"{name} must be {number} or more, but it is {value:g}.", name)
 
 
 def check_types(settings: Any, but: Collection[str] = ()) -> None:

@@ -66,7 +66,7 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
         ),
         ([" ", "--direction", "plural"], ["at least one word"]),
         (["The noun0a", "--cue", "noun0a"], ["at every step", "Leave --cue out"]),
-        (["The noun0a", "--direction", "plural", "--length", "0"], ["'length' must be 1 or more"]),
+        (["The noun0a", "--direction", "plural", "--length", "0"], ["length must be 1 or more"]),
     ],
 )
 def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:

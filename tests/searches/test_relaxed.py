@@ -226,7 +226,7 @@ def test_progress_tells_of_every_run() -> None:
     ("make", "says"),
     [
         (lambda: LearnedMask(max_units=0), "at least one unit, but max_units is 0"),
-        (lambda: LearnedMask(updates=0), "updates must be at least one, but it is 0"),
+        (lambda: LearnedMask(updates=0), "updates must be 1 or more, but it is 0"),
         (lambda: LearnedMask(anneal=1.5), "anneal must be between 0 and 1, but it is 1.5"),
         (lambda: LearnedMask(mask_rate=0.0), "mask_rate must be above 0"),
         (lambda: LearnedMask(spare=0.5), "spare must be 1 or more"),

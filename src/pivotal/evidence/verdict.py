@@ -67,6 +67,7 @@ TAIL = 0.025
 NO_PREFERENCE = Check(name="necessity", passed=None, found="Without words, there is no preference to lose.")
 QUICK = "Repeat the command with --evidence quick."
 FULL = "Collect it with --evidence full."
+FORMS = "Give the pairs counterfactual prefixes, with the cue in its other form: the columns counterfactual.LABEL."
 NATURAL = "Search inside the natural range with --values natural."
 
 
@@ -154,7 +155,7 @@ def known(evidence: Evidence) -> Check:
     Otherwise the labels may merely say which words the model prefers, and there is nothing that units could carry."""
     name, knowledge, swap = "the model knows it", evidence.knowledge, evidence.swap
     if knowledge is None:
-        return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
+        return _open(name, QUICK)
     said, outcomes = [], []
     if shares := {
         label: one.accuracy for label, one in knowledge.by_label.items() if one.accuracy is not None
@@ -176,14 +177,7 @@ def known(evidence: Evidence) -> Check:
         said.append("Some labels contradict the cue: they are noisy.")
     elif labels_ignore_cue(knowledge):
         said.append("The labels do not depend on the cue.")
-    if passed or swap is not None:
-        return _decided(name, passed, " ".join(said))
-    return _decided(
-        name,
-        passed,
-        " ".join(said),
-        "Give the pairs counterfactual prefixes, with the cue in its other form: the columns counterfactual.LABEL.",
-    )
+    return _decided(name, passed, " ".join(said), "" if passed or swap is not None else FORMS)
 
 
 def can_be_asked(evidence: Evidence) -> tuple[Check, ...]:
@@ -209,7 +203,7 @@ def both_directions(knowledge: Knowledge | None) -> Check:
     """Whether there are enough held-out prefixes to flip to each label."""
     name = "both directions"
     if knowledge is None:
-        return Check(name=name, passed=None, found="Not measured.")
+        return _open(name)
     listed = " and ".join(f"{n:,} to “{label}”" for label, n in knowledge.prefixes_towards.items())
     return Check(
         name=name,
@@ -227,7 +221,7 @@ def likely_words(knowledge: Knowledge | None) -> Check:
     """Whether the model ever predicts the words."""
     name = "likely words"
     if knowledge is None or knowledge.mass is None:
-        return Check(name=name, passed=None, found="Not measured.")
+        return _open(name)
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
@@ -267,7 +261,7 @@ def closes_the_gap(summary: Summary) -> Check:
     """Whether the edit closes more of the gap to what the model says after the partners than random units do."""
     closed = summary.best_run.fidelity
     if closed is None or closed.floor is None:
-        return Check(name="fidelity", passed=None, found="Not measured.")
+        return _open("fidelity")
     (least, _), share = closed.floor, closed.asked
     passed = None if share.low <= least <= share.high else share.low > least
     found = (
@@ -280,9 +274,7 @@ def random_sets(summary: Summary) -> Check:
     """Whether random sets of as many units in the same layers do worse."""
     control = summary.controls
     if control.p_value is None:
-        return Check(
-            name="random sets", passed=None, found="No random sets were tried.", cure="Use --controls 99."
-        )
+        return _open("random sets", "Use --controls 99.", "No random sets were tried.")
     # A set that does as well counts against the units, however few sets there are. Without one, few sets say nothing.
     none_as_good = round(control.p_value * (1 + control.sets)) == 1
     undecided = none_as_good and least_p(control.sets) > DECIDES
@@ -314,18 +306,15 @@ def unseen_words(summary: Summary, evidence: Evidence) -> Check:
     """Whether the units flip most preferences about words with which their values were not learned."""
     name, unseen = "unseen words", evidence.unseen_words
     if summary.values == "interchange":
-        return Check(
-            name=name, passed=True, found="An interchange learns no values, so it cannot depend on the words."
-        )
+        return _met(name, "An interchange learns no values, so it cannot depend on the words.")
     if unseen is None and evidence.level == "none":
-        return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
+        return _open(name, QUICK)
     if unseen is None:
-        return Check(
-            name=name,
-            passed=None,
-            found=f"The words of the pairs do not vary enough: {LEAST_UNSEEN} held-out prefixes must have unseen words "
-            f"only, and {LEAST_UNSEEN} training prefixes none of them.",
+        found = (
+            f"The words of the pairs do not vary enough: {LEAST_UNSEEN} held-out prefixes must have unseen words "
+            f"only, and {LEAST_UNSEEN} training prefixes none of them."
         )
+        return _open(name, found=found)
     slots = ", ".join(unseen.slots)
     return _decided(
         name,
@@ -342,13 +331,9 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
     """Whether the units flip most preferences within their natural range, or with the values of real sentences."""
     name, natural, swapped = "natural values", evidence.natural, evidence.interchange
     if summary.values == "interchange":
-        return Check(
-            name=name,
-            passed=True,
-            found="Each unit takes the state that it has in the counterfactual prefix.",
-        )
+        return _met(name, "Each unit takes the state that it has in the counterfactual prefix.")
     if natural is None:
-        return Check(name=name, passed=None, found="Not measured.")
+        return _open(name)
     kept = summary.values == "natural"
     passed = True if _agrees(swapped) else _above_half(natural.by_direction)
     if kept and passed is False:
@@ -386,11 +371,11 @@ def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     real sentences have it too: then the output projection reads the phenomenon from these units anyway."""
     name, paths = "through the model", evidence.paths
     if paths is None or paths.direct is None:
-        return Check(name=name, passed=None, found="The direct path was not measured.")
+        return _open(name, found="The direct path was not measured.")
     found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
     exchanged = summary.values == "interchange" and _above_half(summary.best_run.by_direction)
     if paths.direct > MOST_DIRECT and (exchanged or _agrees(evidence.interchange)):
-        return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
+        return _met(name, f"{found} Their counterfactual states do the same.")
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 
 
@@ -398,9 +383,9 @@ def ordinary_text(summary: Summary, evidence: Evidence) -> Check:
     """Whether ordinary text stays as likely."""
     name, text = "ordinary text", evidence.text
     if text is None and evidence.level != "none":
-        return Check(name=name, passed=True, found="This model cannot read ordinary text.")
+        return _met(name, "This model cannot read ordinary text.")
     if text is None:
-        return Check(name=name, passed=None, found="Not measured.")
+        return _open(name)
     edited = ", ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
     low, high = text.interval
     found = _decided(
@@ -417,9 +402,9 @@ def other_phenomena(summary: Summary, evidence: Evidence) -> Check:
     name = "other phenomena"
     unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
     if not unrelated and evidence.level == "full":
-        return Check(name=name, passed=True, found="This model can score no other phenomenon.")
+        return _met(name, "This model can score no other phenomenon.")
     if not unrelated:
-        return Check(name=name, passed=None, found="Not measured.", cure=FULL)
+        return _open(name, FULL)
     moved = [one for one in unrelated if one.moved > MOST_MOVED]
     outside = [one for one in moved if _surely_moved(one, len(unrelated)) > one.expected]
     worst = max(outside or unrelated, key=lambda effect: effect.moved)
@@ -467,7 +452,7 @@ def necessary(necessity: Necessity | None) -> Check:
     """Whether the model loses what it knows without what the units say, and more than without random units."""
     name = "necessity"
     if necessity is None:
-        return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
+        return _open(name, QUICK)
     held, untouched, least = necessity.held, necessity.untouched, min(necessity.random)
     passed = False if held.value >= least else True if held.high < untouched.value else None
     return _decided(name, passed, necessity.told())
@@ -477,13 +462,9 @@ def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
     """Whether the same search flips less if the labels mean nothing."""
     name, (low, high) = "permuted labels", summary.best_run.interval
     if summary.values == "interchange":
-        return Check(
-            name=name,
-            passed=True,
-            found="An interchange learns no values, so it cannot learn permuted labels.",
-        )
+        return _met(name, "An interchange learns no values, so it cannot learn permuted labels.")
     if permuted is None:
-        return Check(name=name, passed=None, found="Not measured.", cure=FULL)
+        return _open(name, FULL)
     best = max(permuted.flip_accuracy)
     return _decided(
         name,
@@ -491,6 +472,15 @@ def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
         f"The same search with the words of the labels exchanged for half of the prefixes flips {best:.1%}, against "
         f"{summary.best_run.flip_accuracy:.1%}.",
     )
+
+
+def _open(name: str, cure: str = "", found: str = "Not measured.") -> Check:
+    """A check that was not made."""
+    return Check(name=name, passed=None, found=found, cure=cure)
+
+
+def _met(name: str, found: str) -> Check:
+    return Check(name=name, passed=True, found=found)
 
 
 def _decided(name: str, passed: bool | None, found: str, cure: str = "") -> Check:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec.structs import force_setattr
 
 from pivotal.errors import PivotalError
+from pivotal.options import check_least
 from pivotal.records.serial import Number, Record
 
 
@@ -35,12 +36,7 @@ class Effort:
     """Smallest difference in flips that counts, as a share of the pairs."""
 
     def __post_init__(self) -> None:
-        least = {"points": 3} | dict.fromkeys(("finalists", "polish", "first"), 1)
-        for name in ("candidates", "audit", "sample", *least):
-            if getattr(self, name) < least.get(name, 0):
-                raise PivotalError(
-                    f"{name} must be {least.get(name, 0)} or more, but it is {getattr(self, name)}."
-                )
+        check_least(self, candidates=0, audit=0, points=3, sample=0, finalists=1, polish=1, first=1)
         if not 0 <= self.epsilon < 1:
             raise PivotalError(
                 f"epsilon must be a share of the pairs, from 0 to less than 1, but it is {self.epsilon:g}."

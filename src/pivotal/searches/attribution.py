@@ -11,9 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.edits import spread
+from pivotal.options import check_least
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require, require_least
+from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools import SetValues
 from pivotal.searches.tools.refit import FITTED, RATE, Refit
@@ -69,7 +70,7 @@ class Attribution(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, points=1, prefixes=0)
+        check_least(self, points=1, prefixes=0)
         require(self, "above 0 and up to 1", lambda x: 0 < x <= 1, "reach")
 
     @property

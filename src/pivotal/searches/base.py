@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -221,12 +219,6 @@ def require(search: Search, rule: str, holds: Callable[[Any], bool], *names: str
     for name in names:
         if not holds(getattr(search, name)):
             raise PivotalError(f"{name} must be {rule}, but it is {getattr(search, name):g}.", name)
-
-
-def require_least(search: Search, **least: int) -> None:
-    """Raise PivotalError if a setting is below its minimum."""
-    for name, number in least.items():
-        require(search, f"{number} or more", partial(operator.le, number), name)
 
 
 MOST_RUNS = 10_000

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_types
+from pivotal.options import check_least, check_types
 from pivotal.problem.objective import FlipLoss, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -18,7 +18,6 @@ from pivotal.searches.base import (
     check_runs,
     most_units,
     require,
-    require_least,
 )
 from pivotal.searches.tools import HardMasks, RunValues
 from pivotal.searches.tools.refit import Refit
@@ -55,7 +54,7 @@ class Selection(Search):
         check_budget(self.max_units)
         check_types(self)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
-        require_least(self, batch=0, refit=0)
+        check_least(self, batch=0, refit=0)
         bounds = ("max_kl", "max_change")
         require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, *bounds)
 

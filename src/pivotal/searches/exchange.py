@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import dense, spread
+from pivotal.options import check_least
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.searches.attribution import LONGER, Attribution
@@ -23,7 +24,6 @@ from pivotal.searches.base import (
     interventions_of,
     most_units,
     require,
-    require_least,
 )
 from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.hardening import Hardening
@@ -71,7 +71,7 @@ class Exchange(Attribution):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, rounds=0, candidates=1, finalists=1, sample=0, polish=0)
+        check_least(self, rounds=0, candidates=1, finalists=1, sample=0, polish=0)
         require(self, "a share of the flips, below 1", lambda x: x < 1, "prune")
 
     def check_there(self) -> None:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from pivotal.options import check_least
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Attempt, Discovery, Progress, interventions_of, most_units, require_least
+from pivotal.searches.base import Attempt, Discovery, Progress, interventions_of, most_units
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
@@ -41,7 +42,7 @@ class Greedy(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, beam=1, candidates=0, points=3, sample=0, polish=1)
+        check_least(self, beam=1, candidates=0, points=3, sample=0, polish=1)
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         size = most_units(self.max_units, problem)

@@ -9,6 +9,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
+from pivotal.options import check_least
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -18,7 +19,6 @@ from pivotal.searches.base import (
     check_budget,
     most_units,
     require,
-    require_least,
 )
 from pivotal.searches.masks import MASKS, MaskFamily
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
@@ -121,7 +121,7 @@ class LearnedMask(RelaxedSearch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, pool=0)
+        check_least(self, pool=0)
         require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_fractional")
         if self.max_fractional is not None:
             check_budget(self.max_fractional, "max_fractional")

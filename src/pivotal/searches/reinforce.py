@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pivotal.options import check_least
 from pivotal.searches.base import require
 from pivotal.searches.learned import RelaxedSearch
 from pivotal.searches.masks import Estimator, MaskFamily, ScoreFunction
@@ -51,7 +52,7 @@ class Reinforce(RelaxedSearch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "at least one", lambda x: x >= 1, "samples")
+        check_least(self, samples=1)
         require(self, "0 or more and below 1", lambda x: 0 <= x < 1, "memory")
 
     @property

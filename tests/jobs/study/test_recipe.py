@@ -120,7 +120,7 @@ WRONG = [
     ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
     ("name: toy", "name: ''", "line 1, column .*: A study needs a name"),
     ("cpus: 1", "cpus: one", "line 12, column .*: Option 'cpus' of 'resources' takes"),
-    ("runs: 4", "runs: 0", "line 8, .*'runs' must be 1 or more, but it is 0"),
+    ("runs: 4", "runs: 0", "line 8, .*runs must be 1 or more, but it is 0"),
     ("pool: model", "pol: model", "line 11, column .*: 'table' has no option 'pol'. Did you mean 'pool'?"),
     (
         "pool: model",

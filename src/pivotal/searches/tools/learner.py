@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
+from pivotal.options import check_least
 from pivotal.problem.batch import Batch
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
@@ -60,7 +61,7 @@ class RelaxedSettings(Selection):
         rates = ("mask_rate", "value_rate", "multiplier_rate")
         require(self, "above 0 and finite", lambda x: 0 < x < math.inf, *rates)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "damping")
-        require(self, "at least one", lambda x: x >= 1, "updates")
+        check_least(self, updates=1)
         require(self, "between 0 and 1", lambda x: 0 <= x <= 1, "anneal")
         require(self, "1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf, "spare")
         require(self, "a share of the flips, below 1", lambda x: x < 1, "prune")
