@@ -89,6 +89,8 @@ class JudgedRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     """The factor by which the perplexity of ordinary text grows."""
     cue_kl: Number | None = None
     """The KL of a real change of the cue."""
+    held: tuple[Number, Number, Number] | None = None
+    """The model's accuracy untouched, with the units held at their mean, and the least with random units held."""
     cross: list[CrossScore] = []
     """The other phenomena of the study."""
 

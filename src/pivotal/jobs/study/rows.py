@@ -193,7 +193,7 @@ def _judged(summary: Summary) -> JudgedRow | None:
     verdict, evidence = summary.verdict, summary.evidence
     if verdict is None or evidence is None:
         return None
-    natural, interchange = evidence.natural, evidence.interchange
+    natural, interchange, held = evidence.natural, evidence.interchange, evidence.necessity
     return JudgedRow(
         verdict=verdict.word,
         failed=[check.name for check in verdict.checks if check.passed is False],
@@ -206,6 +206,7 @@ def _judged(summary: Summary) -> JudgedRow | None:
         direct=None if evidence.paths is None else evidence.paths.direct,
         text=None if evidence.text is None else evidence.text.ratio,
         cue_kl=None if evidence.swap is None else evidence.swap.kl,
+        held=None if held is None else (held.untouched.value, held.held.value, min(held.random)),
         cross=cross_scores(evidence.effects),
     )
 

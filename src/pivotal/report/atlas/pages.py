@@ -28,6 +28,7 @@ _COLUMNS = (
     "interchange",
     "direct",
     "text",
+    "held",
 )
 _HOME = ("The whole atlas", "../index.html")
 """The link above every page but the first."""
@@ -146,7 +147,7 @@ def _results(entries: Sequence[Entry], title: str, named: Callable[[Entry], str]
         "counterfactual prefix that is closed where the words are asked. Natural: flips with every value inside its "
         "unit's natural range. Interchange: flips with the units' states in the counterfactual prefixes. Direct: the "
         "share of the effect that goes straight to the output. Text: the factor by which the perplexity of ordinary "
-        "text grows.",
+        "text grows. Held: the model's accuracy with the units held at their mean.",
     )
 
 
@@ -162,6 +163,7 @@ def _numbers(row: StudyRow | None) -> tuple[str, ...]:
         number(row.kl),
         *(percent(getattr(judged, name, None)) for name in ("natural", "interchange", "direct")),
         "–" if judged is None or judged.text is None else f"{judged.text:.2f}",
+        percent(judged.held[1] if judged and judged.held else None),
     )
 
 
