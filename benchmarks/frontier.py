@@ -1,28 +1,37 @@
 """Searches side by side: flips, KL and CPU seconds of the search, over resampled training pairs and numbers of units.
 
     python benchmarks/frontier.py [--cells lstm smollm2 atlas] [--searches exchange learned attribution]
-        [--units 1 2 3 4 5 7 10] [--seeds 0 1] [--max-kl 0.46] [--evidence] [--out docs/results/searches.jsonl]
+        [--units 1 2 3 4 5 7 10] [--seeds 0 1] [--max-kl 0.46] [--evidence] [--workers 1]
+        [--out docs/results/searches.jsonl]
 
 A cell is a model, a question, the steps and the values; `--cells` takes groups of cells or the names of single ones.
 Without `--units` a search may use as many units as by default. The held-out pairs are the same for all seeds: a seed
 draws the training pairs on which units are chosen and values are fitted, and the noise of `learned`. Preparing the
-pairs and measuring natural ranges is not counted, because every search needs it. One thread. `--max-kl` bounds KL for
-all searches. `--evidence` also takes the scores, 99 random sets and the quick checks of `find`, and counts their CPU
-seconds. A row that the file has is not computed again, so that a stopped benchmark goes on where it was.
-`scripts/results.py` makes the table.
+pairs and measuring natural ranges is not counted, because every search needs it. `--max-kl` bounds KL for all searches.
+`--evidence` also takes the scores, 99 random sets and the quick checks of `find`, and counts their CPU seconds.
+`gradient-times-activation` is the ranking by hand of `peers/quality.py`. Rows are computed in `--workers` processes of
+one thread each, seed by seed, and written as they are done; name the slowest searches first. A row that the file has is
+not computed again, so that a stopped benchmark goes on where it was. `scripts/results.py` makes the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from quality import GradientTimesActivation
 
 import pivotal
 from pivotal.evidence.examination import Examination
@@ -87,25 +96,44 @@ def problems_of(cell: Cell) -> tuple[Problem, Problem]:
     return problem, problem.on(test)
 
 
-def measured(
-    cell: Cell, search: str, units: int | None, seed: int, max_kl: float | None, evidence: bool
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Job:
+    """A row to compute."""
+
+    cell: Cell
+    search: str
+    max_units: int | None
+    max_kl: float | None
+    seed: int
+    evidence: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.cell.name, self.search, self.max_units, self.max_kl, self.seed
+
+
+def measured(job: Job) -> dict[str, Any]:
     """One row: what a search finds, and what it takes."""
-    problem, held_out = problems_of(cell)
-    chosen = build(SEARCHES.get(search), {"max_units": units, "max_kl": max_kl})
+    torch.set_num_threads(1)
+    problem, held_out = problems_of(job.cell)
+    by_hand = job.search == GradientTimesActivation.name
+    kind = GradientTimesActivation if by_hand else SEARCHES.get(job.search)
+    chosen = build(kind, {"max_units": job.max_units, "max_kl": job.max_kl})
     before = problem.work.nodes
     started = time.process_time()
-    found = chosen.solve(problem, seed=seed)
+    found = chosen.solve(problem, seed=job.seed)
     seconds = time.process_time() - started
     work = replace(problem.work)
-    checks = {"evidence_seconds": evidence_of(found, problem, held_out, chosen, seed)} if evidence else {}
+    checks = (
+        {"evidence_seconds": evidence_of(found, problem, held_out, chosen, job.seed)} if job.evidence else {}
+    )
     outcome = held_out.run_intervention(found.best)
     return {
-        "cell": cell.name,
-        "search": search,
-        "max_units": units,
-        "max_kl": max_kl,
-        "seed": seed,
+        "cell": job.cell.name,
+        "search": job.search,
+        "max_units": job.max_units,
+        "max_kl": job.max_kl,
+        "seed": job.seed,
         "flips": round(float(outcome.flips()[0]), 4),
         "kl": round(float(held_out.mean_kl(outcome.states)[0]), 4),
         "units": len(found.best),
@@ -136,20 +164,24 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def run(args: argparse.Namespace) -> None:
+def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
+    """The rows that the file does not have."""
     cells = [cell for group in GROUPS.values() for cell in group if cell.name in args.cells]
     cells += [cell for name in args.cells for cell in GROUPS.get(name, [])]
     done = {key_of(row) for row in rows_of(args.out)}
-    for seed in args.seeds:
-        for cell in cells:
-            for units in args.units or [None]:
-                for search in args.searches:
-                    if (cell.name, search, units, args.max_kl, seed) in done:
-                        continue
-                    row = measured(cell, search, units, seed, args.max_kl, args.evidence)
-                    with args.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    print(json.dumps(row), flush=True)
+    for seed, search, units, cell in product(args.seeds, args.searches, args.units or [None], cells):
+        job = Job(cell, search, units, args.max_kl, seed, args.evidence)
+        if job.key not in done:
+            yield job
+
+
+def run(args: argparse.Namespace) -> None:
+    jobs = list(jobs_of(args))
+    with get_context("spawn").Pool(args.workers) as pool:
+        for row in pool.imap_unordered(measured, jobs):
+            with args.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
 
 
 def main() -> None:
@@ -164,10 +196,9 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--max-kl", type=float)
     parser.add_argument("--evidence", action="store_true")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(ROWS))
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    run(args)
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":
