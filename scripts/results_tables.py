@@ -58,24 +58,32 @@ def found_units(folder: Path) -> str:
 
 
 def default_search(folder: Path) -> str:
-    """A line for each cell and number of units, a column for each search: means over the seeds."""
-    found: dict[tuple[str, int | None], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in _rows(folder, "searches"):
-        found[row["cell"], row["max_units"]][row["search"]].append(row)
-    searches = list(dict.fromkeys(search for by_search in found.values() for search in by_search))
-    body = [
-        [
-            cell,
-            "default" if units is None else str(units),
-            *(_means(found[cell, units][one]) for one in searches),
-        ]
-        for cell, units in found
+    """A line for each cell with its default number of units, a column for each search: means over the seeds."""
+    rows = [row for row in _rows(folder, "searches") if row["max_units"] is None]
+    return _by_search([{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows], "cell")
+
+
+def by_units(folder: Path) -> str:
+    """Number at a single step by the number of units allowed, a column for each search and kind of values."""
+    rows = [
+        {**row, "line": row["max_units"], "search": f"{row['search']}, {row['cell'].rpartition(' ')[2]}"}
+        for row in _rows(folder, "searches")
+        if row["max_units"] is not None and row["cell"].startswith("wiki-lstm number-agreement single ")
     ]
-    return _markdown(["cell", "units allowed", *(f"`{search}`" for search in searches)], body, text=2)
+    return _by_search(sorted(rows, key=lambda row: (row["line"], row["search"])), "units allowed")
+
+
+def _by_search(rows: Sequence[Row], first: str) -> str:
+    found: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row["line"]][row["search"]].append(row)
+    searches = list(dict.fromkeys(row["search"] for row in rows))
+    body = [[str(line), *(_means(by_search[one]) for one in searches)] for line, by_search in found.items()]
+    return _markdown([first, *searches], body)
 
 
 def _means(rows: Sequence[Row]) -> str:
-    """Flips in percent with their range / KL / units / CPU seconds of the search + those of the evidence."""
+    """Flips in percent with their range / KL / units / CPU seconds of the search."""
     if not rows:
         return ""
     flips, kl, units, seconds = (
@@ -83,34 +91,7 @@ def _means(rows: Sequence[Row]) -> str:
     )
     least, most = min(row["flips"] for row in rows), max(row["flips"] for row in rows)
     spread = f" ({100 * least:.1f}–{100 * most:.1f})" if least < most else ""
-    checked = [row["evidence_seconds"] for row in rows if "evidence_seconds" in row]
-    evidence = f" + {statistics.fmean(checked):.0f}" if checked else ""
-    return f"{100 * flips:.1f}{spread} / {kl:.2f} / {units:.1f} / {seconds:.0f}{evidence}"
-
-
-def by_units(folder: Path) -> str:
-    """Flips, KL and cost of a run by the number of units."""
-    stored = json.loads((folder / "frontier.json").read_text("utf-8"))
-    alone = json.loads((folder / "compare_single.json").read_text("utf-8"))
-    columns = {
-        "`learned`, natural": ("learned", stored["natural"]["rows"]),
-        "`greedy`, natural": ("greedy", alone["rows"]),
-        "`learned`, unbounded": ("learned", stored["unbounded"]["rows"]),
-        "`learned@paper`, unbounded": ("learned@paper", stored["unbounded"]["rows"]),
-    }
-    body = [
-        [str(size), *(_searched(rows, search, size) for search, rows in columns.values())]
-        for size in range(1, 6)
-    ]
-    return _markdown(["units", *columns], body)
-
-
-def _searched(rows: Sequence[Row], search: str, size: int) -> str:
-    row = next(row for row in rows if (row["search"], row["size"]) == (search, size))
-    flips, runs = row["flip_accuracy"], len(row["seeds"])
-    spread = f" ± {100 * flips['sd']:.1f}" if runs > 1 else ""
-    nodes = (row["forward_nodes"] + row["backward_nodes"]) / runs / 1e3
-    return f"{100 * flips['mean']:.1f}{spread} / {row['kl']['mean']:.2f} / {nodes:,.0f}"
+    return f"{100 * flips:.1f}{spread} / {kl:.2f} / {units:.2g} / {seconds:.0f}"
 
 
 # -- evidence ----------------------------------------------------------------------------------------------
