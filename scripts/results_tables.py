@@ -187,24 +187,6 @@ def _in_basis(row: Row | None, *, moved: bool = False) -> list[str]:
 # -- transfer ----------------------------------------------------------------------------------------------
 
 
-def blimp(folder: Path) -> str:
-    """A line for each paradigm, with both models."""
-    found: dict[str, dict[str, Row]] = defaultdict(dict)
-    for row in _rows(folder, "blimp"):
-        found[row["paradigm"]][row["model"]] = row
-    body = [
-        [name, *_asked(by_model["wiki-lstm"]), *_asked(by_model["smollm2-135m"])]
-        for name, by_model in found.items()
-    ]
-    columns = ["right", "flipped (95% interval)", "units", "KL"]
-    return _markdown(["paradigm", *(f"{column}, LSTM" for column in columns), *columns], body)
-
-
-def _asked(row: Row) -> list[str]:
-    flipped = f"{percent(row['flipped'])} ({interval(*row['interval'])})"
-    return [percent(row["accuracy"]), flipped, str(row["units"]), number(row["kl"], 2)]
-
-
 def keep(folder: Path) -> str:
     """What joint questions and kept questions reach in the neurons of SmolLM2."""
     body = []
@@ -229,55 +211,43 @@ def keep(folder: Path) -> str:
 
 
 def ravel(folder: Path) -> str:
-    """A line for each model, attribute and method: what held-out entities and held-out prompts show."""
+    """A line for each method: what held-out entities and held-out prompts show."""
     body = [
-        [
-            row["model"],
-            f"{row['type']}: {row['attribute']}, {row['layer']}",
-            row["method"],
-            str(row["dims"]),
-            *(cell for split in ("entity", "prompt") for cell in _disentangled(row[split])),
-        ]
+        [row["method"], str(row["dims"]), *(_disentangled(row[split]) for split in ("entity", "prompt"))]
         for row in _rows(folder, "ravel")
     ]
-    scores = ["disentangle (95% interval)", "cause", "isolate"]
-    columns = [*(f"{score}, entities" for score in scores), *(f"{score}, prompts" for score in scores)]
-    return _markdown(["model", "type: attribute, layer", "method", "dims", *columns], body, text=3)
+    return _markdown(["method", "dims", "held-out entities", "held-out prompts"], body)
 
 
-def _disentangled(found: Row) -> list[str]:
+def _disentangled(found: Row) -> str:
+    """Disentangle with its interval / cause / isolate."""
     value, low, high = found["disentangle"]
-    return [
-        f"{value:.2f} ({low:.2f}–{high:.2f})",
-        *(f"{found[name][0]:.2f}" for name in ("cause", "isolate")),
-    ]
+    parts = " / ".join(f"{found[name][0]:.2f}" for name in ("cause", "isolate"))
+    return f"{value:.2f} ({low:.2f}–{high:.2f}) / {parts}"
 
 
 # -- speed -------------------------------------------------------------------------------------------------
 
 
+JUDGED = {
+    "CNA, as published": "CNA, as published",
+    "CNA, best settings": "CNA, best settings",
+    "exchange, our default search": "pivotal, the default",
+}
+"""The methods that are shown, of those of benchmarks/cna.py, and what they are called."""
+
+
 def cna(folder: Path) -> str:
-    """A line for each method and job: contrastive neuron attribution beside our searches."""
+    """A line for each method and job: contrastive neuron attribution beside our default search."""
     body = []
-    for row in (row for row in _rows(folder, "cna") if "method" in row):
-        about = (row["job"], row["model"], row["method"], row["settings"])
+    for row in (row for row in _rows(folder, "cna") if row.get("method") in JUDGED):
+        about = (f"{row['job']}, {row['model']}", JUDGED[row["method"]])
         low, high = row["fidelity_interval"]
         fidelity = f"{100 * row['fidelity']:.0f} ({100 * low:.0f} to {100 * high:.0f})"
         costs = (number(row["kl"]), f"x {row['text']:.2f}", f"{row['seconds']:.0f}")
         body.append([*about, str(row["units"]), f"{100 * row['flips']:.0f}", fidelity, *costs])
-    columns = [
-        "job",
-        "model",
-        "method",
-        "settings",
-        "units",
-        "flipped %",
-        "fidelity %",
-        "KL",
-        "text",
-        "CPU s",
-    ]
-    return _markdown(columns, body, text=4)
+    columns = ["job", "method", "units", "flipped %", "fidelity %", "KL", "text", "CPU s"]
+    return _markdown(columns, body, text=2)
 
 
 def control(folder: Path) -> str:
@@ -286,12 +256,9 @@ def control(folder: Path) -> str:
     for row in (row for row in _rows(folder, "cna") if "control" in row):
         for method, found in row["control"].items():
             shares = (number(found[name], 2) for name in ("all", "top"))
-            effects = (number(found[name]) for name in ("mean_effect_top", "mean_effect_others"))
-            wrong = f"{100 * found['wrong_way_top']:.0f}"
-            body.append([row["job"], row["model"], method, str(found["units"]), *shares, *effects, wrong])
-    columns = ["job", "model", "attribution", "units", "rank correlation", "among the first half",
-               "nats, first half", "nats, others", "wrong way %"]  # fmt: skip
-    return _markdown(columns, body, text=3)
+            body.append([row["job"], method, *shares, f"{100 * found['wrong_way_top']:.0f}"])
+    columns = ["job", "attribution", "rank correlation", "among the first half", "wrong way %"]
+    return _markdown(columns, body, text=2)
 
 
 def updates(folder: Path) -> str:
@@ -315,7 +282,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "panel": panel,
     "panel-checks": panel_checks,
     "bases": bases,
-    "blimp": blimp,
     "keep": keep,
     "ravel": ravel,
     "cna": cna,
