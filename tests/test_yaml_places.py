@@ -40,6 +40,9 @@ def test_all_values_can_be_text() -> None:
         ("a: \ud800", "f.yaml: a recipe is text, but it holds half of a surrogate pair"),
         ("a: 2001-13-99", "f.yaml: a value cannot be read"),
         ("a: !!python/none x", "line 1, column 4: could not determine a constructor"),
+        ("a: !!bool maybe", r"f.yaml: a value cannot be read \('maybe'\)"),
+        ("a: !!int ''", "f.yaml: a value cannot be read"),
+        ("a: !!timestamp soon", "f.yaml: a value cannot be read"),
     ],
 )
 def test_what_is_not_yaml_is_told_with_its_place(text: str, said: str) -> None:

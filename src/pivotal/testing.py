@@ -151,6 +151,7 @@ class _Trial:
         states = self.model.states(self.model.prepare(self.tree(None)))
         ids = torch.arange(self.model.vocabulary_size - 1, -1, -3, device=states.device)
         some, every = self.model.readout(states, ids), self.model.readout(states)
+        assert some.dtype.itemsize >= 4 <= every.dtype.itemsize, "Logits must be in float32 or better."
         self.same(some, every[..., ids], "readout(states, ids) must equal readout(states)[..., ids].")
 
     def tree_equals_one_at_a_time(self, steps: Steps | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError, did_you_mean, in_short
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
@@ -166,8 +166,9 @@ def parse(text: str, source: str, what: str) -> tuple[Any, Place]:
     place = compose(text, source, what)
     try:
         content = None if place.node is None else yaml.SafeLoader("").construct_document(place.node)
-    except ValueError as error:  # such as a number of thousands of digits, or the 99th of a month
-        raise PivotalError(f"{source}: a value cannot be read ({str(error).splitlines()[0]}).") from None
+    # Such as a number of thousands of digits, the 99th of a month, or text with the tag of a truth value.
+    except (ValueError, LookupError, AttributeError) as error:
+        raise PivotalError(f"{source}: a value cannot be read ({in_short(error)}).") from None
     except yaml.MarkedYAMLError as error:
         raise PivotalError(f"{_at(source, error.problem_mark)}: {error.problem}.") from None
     return content, place

@@ -131,6 +131,8 @@ def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: P
     Intervention.load(saved).without(0).save(theirs)
     pivotal("pull", theirs, "--out", out).refused("Nothing was changed", "--overwrite")
     assert pivotal("pull", theirs, "--out", out, "--overwrite").code == 0
+    pivotal("pull", out, "--out", out).refused("Nothing was changed", "--overwrite")
+    assert pivotal("pull", out, "--out", out, "--overwrite").code == 0  # into the folder that it comes from
     assert len(Intervention.load(out)) == 1
 
 

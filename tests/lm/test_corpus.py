@@ -89,6 +89,10 @@ def test_a_sentence_ends_in_eos_once(tmp_path: Path) -> None:
     assert encode([path], WORDS).tolist() == [2, 3, 1, 4, 0, 1, 2, 1]
 
 
+def test_the_mark_that_some_editors_put_before_a_text_is_no_part_of_its_first_word(tmp_path: Path) -> None:
+    assert encode([written(tmp_path / "a.txt", "\ufeffthe cat")], WORDS).tolist() == [2, 3, 1]
+
+
 def test_processes_agree(tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough text for a pool, in blocks small enough that every worker gets some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)

@@ -86,6 +86,18 @@ def truncate(f: Path) -> None:
             tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)),
             "int8 has no encoder.weight.sc",
         ),
+        *(
+            (
+                tensors(
+                    encoder__weight=None,
+                    encoder__weight__int8=torch.zeros(6, 3),
+                    encoder__weight__scale=scale,
+                ),
+                "one scale for each row, but encoder.weight.int8 has the shape",
+            )
+            for scale in (torch.ones(5), torch.ones(()))
+        ),
+        (tensors(encoder__weight=torch.zeros(6, 0)), "encoder.weight has none"),
     ],
 )
 def test_a_bad_folder_is_refused_with_the_reason(folder: Path, damage: Any, message: str) -> None:

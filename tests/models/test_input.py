@@ -48,6 +48,16 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
         lm.next_words("The doctor " * 40)
 
 
+def test_a_model_may_read_tokens_that_it_never_predicts() -> None:
+    """Such as those of images: its embedding has more rows than its head."""
+    model = random_model("llama")
+    model.lm_head = torch.nn.Linear(16, 20, bias=False)
+    lm = TransformersLM("narrow", model, tokenizer(), fingerprint="narrow")
+    assert (lm.vocabulary.size, lm.vocabulary_size) == (24, 20)
+    (text,) = lm.generate("The doctor", words=3)
+    assert len(text.split()) == 5
+
+
 def test_a_text_is_not_begun_that_will_become_too_long() -> None:
     lm = shared_lm("gpt2")
     (text,) = lm.generate("The doctor", words=62, temperature=0.0)
@@ -83,6 +93,7 @@ def test_priming_leaves_room_for_a_sentence() -> None:
         (lambda lm: lm.next_logits([[10**7]]), "from 0 to 23, but a prompt has 10000000"),
         (lambda lm: lm.next_logits([[-1]]), "from 0 to 23, but a prompt has -1"),
         (lambda lm: lm.generate("The", samples=0), "There must be 1 sample or more"),
+        (lambda lm: lm.generate("The", seed=2**64), "seed"),
     ],
 )
 def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:

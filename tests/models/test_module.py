@@ -66,6 +66,14 @@ def test_contract(priming: str | None) -> None:
     check_model(lm, PREFIXES)
 
 
+@pytest.mark.parametrize("head", [True, False])
+def test_a_module_in_half_precision(head: bool) -> None:
+    """Two logits decide a flip: they are computed in float32, whatever the module computes in."""
+    module = convolutional() if head else Doubled()
+    sites = SITES if head else {"gate.0": "inner.layers.0.gate"}
+    check_model(ModuleLM("half", module.half(), WORDS, sites), PREFIXES, tolerance=2e-2)
+
+
 def test_logits_are_the_module_s_own() -> None:
     module = convolutional()
     lm = ModuleLM("convolutional", module, WORDS, SITES)
@@ -74,15 +82,18 @@ def test_logits_are_the_module_s_own() -> None:
         torch.testing.assert_close(lm.next_logits([ids])[0], module(torch.tensor([ids]))[0, -1])
 
 
+class Doubled(nn.Module):
+    """Its logits are not the output of a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = convolutional()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return 2 * self.inner(ids)
+
+
 def test_a_module_without_an_output_layer_that_can_be_seen() -> None:
-    class Doubled(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = convolutional()
-
-        def forward(self, ids: Tensor) -> Tensor:
-            return 2 * self.inner(ids)
-
     sites = {"gate.0": "inner.layers.0.gate", "last": "inner.output:input"}
     check_model(ModuleLM("doubled", Doubled(), WORDS, sites), PREFIXES)
 

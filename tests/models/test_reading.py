@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, drawn, shared_lm, tokenizer
+from tests.models.tiny import FAMILIES, drawn, shared_lm, tiny_lm, tokenizer
 from torch import nn
 
 from pivotal.errors import PivotalError
@@ -169,7 +169,7 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
 
 
 def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
-    model = shared_lm("llama")
+    model = tiny_lm("llama")
     edited = model.intervened(drawn(model, "mlp"), "plural")
     before = model.next_words("The doctor")
     with edited.attached():
@@ -178,7 +178,10 @@ def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
                 ask()
         with pytest.raises(PivotalError, match="Leave the block"), edited.attached():
             pass
+        with pytest.raises(PivotalError, match="Leave the block"):
+            model.writes([model.unit("mlp.1:0")])
     assert model.next_words("The doctor") == before
+    assert model._trunk.continues, "what is tried at the first use waits for the end of the block"
 
 
 def test_what_cannot_be_attached() -> None:

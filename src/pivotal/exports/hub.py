@@ -13,7 +13,7 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.exports.base import Portable, check_folder
 from pivotal.exports.templates import about, render
 from pivotal.exports.weights import PeftTarget
-from pivotal.files import disk, identity, write_text
+from pivotal.files import disk, identity, write_bytes, write_text
 from pivotal.models.base import LanguageModel
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
@@ -216,11 +216,12 @@ def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
     """Copy the checked files to a folder, with a record of where they come from."""
     _check_out(out, pulled.source, overwrite)
     with disk(out):
-        out.mkdir(parents=True, exist_ok=True)
-        for name in (*FILES, SOURCE):
+        # Read before anything is removed: `out` may be the folder that they come from.
+        files = {name: (pulled.folder / name).read_bytes() for name in pulled.source.files}
+        for name in {*FILES, SOURCE} - files.keys():
             (out / name).unlink(missing_ok=True)
-        for name in pulled.source.files:
-            shutil.copyfile(pulled.folder / name, out / name)
+    for name, content in files.items():
+        write_bytes(out / name, content)
     serial.write(out / SOURCE, pulled.source)
 
 

@@ -73,10 +73,10 @@ def blocks(path: Path) -> Iterator[bytes]:
 
 def text_of(block: bytes, source: str | Path) -> str:
     try:
-        return block.decode("utf-8")
+        return block.decode("utf-8-sig")  # some editors begin a text with a byte order mark
     except UnicodeDecodeError as error:
         raise PivotalError(
-            f"A corpus is UTF-8 text, but {source} is not ({error.reason}: byte {block[error.start]:#04x}). "
+            f"A corpus is UTF-8 text, but {source} is not ({error.reason}: byte {error.object[error.start]:#04x}). "
             "Convert it, e.g. with iconv."
         ) from None
 

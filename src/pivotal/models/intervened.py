@@ -17,6 +17,7 @@ from pivotal.models.bases.edit import in_own_sites
 from pivotal.models.edits import Edit, MaskedEdit
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.questions.minimal_pair import find_cue
+from pivotal.questions.question import check_seed
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps
 
@@ -167,10 +168,13 @@ class IntervenedModel:
             raise PivotalError(
                 f"There must be 1 sample or more, of 0 words or more, not {samples} of {words}."
             )
+        check_seed(seed)
         model, encoding = self._model(), encode_typed(self.model, prompt)
         model.check_length(len(encoding.ids) + max(0, words - 1))  # the last word is never read
         applied = self._applied(self._position_of_cue(prompt, encoding))
-        generator, hushed = torch.Generator().manual_seed(seed), model.vocabulary.unspeakable()
+        generator = torch.Generator().manual_seed(seed)
+        # A model may read tokens that it never predicts, such as those of images.
+        hushed = [token for token in model.vocabulary.unspeakable() if token < model.vocabulary_size]
 
         @torch.no_grad()
         def draw(states: Float[Tensor, "texts width"]) -> Int[Tensor, " texts"]:

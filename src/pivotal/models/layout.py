@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.models.edits import Edit
+from pivotal.models.tensors import wide
 from pivotal.models.tree import PrefixTree, Span
 
 
@@ -54,7 +55,7 @@ class Layout:
     def apply(self, edit: Edit, site: str, runs: int, h: Tensor) -> Tensor:
         """Apply an edit at a site. `h` has one row per run and place, run by run, in the shape that the model uses."""
         flat = h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1)
-        number = flat.float() if flat.dtype.itemsize < 4 else flat
+        number = wide(flat)
         if self.edited is None:
             new = edit(site, self.spans, number)
         else:

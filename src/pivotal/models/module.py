@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.chunks import Chunk, ChunkedLM
 from pivotal.models.edits import Edit, runs_of, sites_of
 from pivotal.models.hooks import Tap, attach, check_causal, edited, hooked, lock_of, running
 from pivotal.models.layout import parts, rows
-from pivotal.models.tensors import checksum
+from pivotal.models.tensors import checksum, wide
+from pivotal.models.transformers.anatomy import Head
 from pivotal.models.transformers.tokens import Tokens, words_of
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import WordVocabulary
@@ -97,11 +97,11 @@ class ModuleLM(ChunkedLM):
     def run_chunk(self, chunk: Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         layout = chunk.layout
         if edit is None:
-            return layout.pick(self._last(layout.tokens), 1)
+            return wide(layout.pick(self._last(layout.tokens), 1))
         runs, wanted = runs_of(edit), sites_of(edit)
         taps = [tap for tap in self._taps if wanted is None or tap.site.name in wanted]
         with edited(taps, lambda site, h: layout.apply(edit, site, runs, h)):
-            return layout.pick(self._last(layout.tokens.repeat(runs, 1)), runs)
+            return wide(layout.pick(self._last(layout.tokens.repeat(runs, 1)), runs))
 
     def _last(self, tokens: Tensor) -> Tensor:
         """The last states: the input of the output layer, or the logits if there is no output layer."""
@@ -120,10 +120,7 @@ class ModuleLM(ChunkedLM):
     ) -> Float[Tensor, "*rows words"]:
         if self._head is None:
             return states if ids is None else states[..., ids]
-        weight, bias = self._head.weight, self._head.bias
-        if ids is None:
-            return linear(states, weight, bias)
-        return linear(states, weight[ids], None if bias is None else bias[ids])
+        return Head(self._head.weight, self._head.bias)(states, ids)
 
 
 def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:

@@ -53,6 +53,11 @@ def added_up(
     return back.index_put_((rows,), grad, accumulate=True) if grad.is_cuda else back.index_add_(0, rows, grad)
 
 
+def wide(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The same numbers, in float32 at least."""
+    return x.float() if x.dtype.itemsize < 4 else x
+
+
 @torch.no_grad()
 def checksum(model: torch.nn.Module) -> str:
     """A checksum of all weights. Integer sums make it independent of the device and the order of summation."""

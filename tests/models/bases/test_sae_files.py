@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases.files import read_tensors
 from pivotal.models.bases.sae_files import read_sae
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
@@ -126,6 +127,7 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         (lambda f: (f / "cfg.json").write_text("[1]"), "must fit"),
         (lambda f: saelens(f, metadata=3), "must fit"),
         (lambda f: saelens(f, architecture="topk", k=0), "k must be 1 or more, but it is 0"),
+        (lambda f: saelens(f, architecture="topk", k=float("inf")), "must fit"),
     ],
 )
 def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
@@ -134,6 +136,25 @@ def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str
     with pytest.raises(PivotalError) as told:
         read_sae(str(tmp_path))
     assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("cut.npz", lambda whole: whole[: len(whole) // 2]),
+        ("flipped.npz", lambda whole: whole[:150] + bytes([255 - whole[150]]) + whole[151:]),
+        ("header.npy", lambda whole: whole.replace(b"), }", b"(, }")),
+    ],
+)
+def test_a_damaged_file_of_numpy_is_refused(
+    name: str, spoil: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """It makes numpy raise errors of zipfile and of tokenize."""
+    path = tmp_path / name
+    np.savez(path, W_enc=W_ENC) if path.suffix == ".npz" else np.save(path, W_ENC)
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(PivotalError, match="Download it again"):
+        read_tensors(path)
 
 
 def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.files import read_tensors
 from pivotal.models.recurrent.folder import read_json
+from pivotal.models.tensors import UNREADABLE
 
 _SETTINGS, _SAELENS, _PLAIN = "cfg.json", "sae_weights.safetensors", "params.npz"
 
@@ -36,7 +37,7 @@ def read_sae(path: str) -> tuple[Basis, str]:
         raise PivotalError(
             f"An autoencoder has the tensor or the setting {error}, but {folder} lacks it. Download it again."
         ) from None
-    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         raise PivotalError(
             f"The tensors and settings of an autoencoder must fit together, but those in {folder} do not "
             f"({in_short(error)}). Download it again."

@@ -50,8 +50,9 @@ def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) 
         raise PivotalError(f"The words of a vocabulary must differ, but {twice[0]!r} occurs twice.")
     check_layers(weights)
     for name, tensor in weights.items():
-        if not bool(tensor.isfinite().all()):
-            raise PivotalError(f"Weights must be finite numbers, but {name} has some that are not.")
+        if not tensor.numel() or not bool(tensor.isfinite().all()):
+            wrong = "some that are not" if tensor.numel() else "none"
+            raise PivotalError(f"Weights must be finite numbers, but {name} has {wrong}.")
     hidden, inputs = (weights[f"{part}.weight"].shape[1:].numel() for part in ("decoder", "encoder"))
     rows = CELLS[cell].gates * hidden
     shapes: dict[str, tuple[int, ...]] = {"encoder.weight": (len(words), inputs)}
@@ -109,9 +110,15 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     for key, tensor in tensors.items():
         if key.endswith(".int8"):
             name = key.removesuffix(".int8")
-            if f"{name}.scale" not in tensors:
+            scale = tensors.get(f"{name}.scale")
+            if scale is None:
                 raise PivotalError(f"Every int8 row needs a scale, but {key} has no {name}.scale.")
-            weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
+            if tensor.ndim != 2 or scale.shape != tensor.shape[:1]:
+                raise PivotalError(
+                    f"A matrix in int8 has one scale for each row, but {key} has the shape {tuple(tensor.shape)} and "
+                    f"{name}.scale {tuple(scale.shape)}."
+                )
+            weights[name] = tensor.float() * scale.float()[:, None]
         elif not key.endswith(".scale"):
             weights[key] = tensor.float()
     return weights

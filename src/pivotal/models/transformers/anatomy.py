@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError
 from pivotal.models.hooks import Tap, check_causal, first_of, hooked
+from pivotal.models.tensors import wide
 from pivotal.units import Site
 
 _STEPS = 6
@@ -268,8 +269,7 @@ class Head:
             bias = None if bias is None else bias[ids.to(bias.device)]
         # A few words are computed in full precision. For the whole vocabulary, the product may be in half precision.
         number = weight.dtype if ids is None else torch.promote_types(weight.dtype, torch.float32)
-        logits = linear(states.to(weight.device, number), weight.to(number)).to(device)
-        logits = logits.float() if logits.dtype.itemsize < 4 else logits
+        logits = wide(linear(states.to(weight.device, number), weight.to(number)).to(device))
         if bias is not None:
             logits = logits + bias.to(device, logits.dtype)
         return self._finish(logits)

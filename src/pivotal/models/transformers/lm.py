@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.models.chunks import FEWEST, Chunk, ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
-from pivotal.models.hooks import Tap, first_of, hooked, lock_of
+from pivotal.models.hooks import Tap, check_not_lent, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import packed, parts, rows
-from pivotal.models.tensors import checksum
+from pivotal.models.tensors import checksum, wide
 from pivotal.models.transformers.anatomy import Head, examine, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
@@ -142,6 +142,7 @@ class TransformersLM(ChunkedLM):
         top = next((tap for tap in reversed(self.taps) if tap.site.kind == "mlp"), None)
         if top is None:
             return False
+        check_not_lent(self.network)
         seen: list[Tensor] = []
 
         def look(_: nn.Module, __: Any, output: Any) -> None:
@@ -187,8 +188,7 @@ class TransformersLM(ChunkedLM):
         return PreparedChunks(None, Division(0, [Chunk(chunk.layout, chunk.past)], division.order))
 
     def run_chunk(self, chunk: Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
-        states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
-        return states.float() if states.dtype.itemsize < 4 else states
+        return wide(self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries))
 
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
         with self.lock:

@@ -16,6 +16,7 @@ from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, attach, edited, hooked, lent
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import parts, rows
+from pivotal.models.tensors import wide
 from pivotal.models.transformers.trunk import Trunk
 from pivotal.models.tree import Span
 
@@ -54,8 +55,7 @@ class TransformersReading(Reading):
             return
 
         def apply(site: str, h: Float[Tensor, "texts 1 width"]) -> Tensor:
-            number = h.float() if h.dtype.itemsize < 4 else h
-            return edit(site, spans, number.to(self.states.device)).to(h)
+            return edit(site, spans, wide(h).to(self.states.device)).to(h)
 
         self._next(tokens[:, None], apply)
 
@@ -65,7 +65,7 @@ class TransformersReading(Reading):
             if apply is not None and self._applied.edit is not None:
                 stack.enter_context(edited(self._trunk.taps_of(self._applied.edit), apply))
             states, self._cache = self._trunk.next_states(tokens, self._cache)
-        self.states = states.float() if states.dtype.itemsize < 4 else states
+        self.states = wide(states)
 
 
 @contextmanager

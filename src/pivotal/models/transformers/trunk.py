@@ -87,6 +87,7 @@ class Trunk:
     @cached_property
     def continues(self) -> bool:
         """Whether the model can continue from its cache. Tried at the first use, since only continuations need it."""
+        check_not_lent(self._model)
         tokens = probe_tokens(self._vocabulary, self._device)[:, :4]
         try:
             whole, _ = self.next_states(tokens, None)
