@@ -38,7 +38,7 @@ def _share(found: Sequence[float] | None) -> str:
 
 
 def found_units(folder: Path) -> str:
-    """The units that at least a fifth of the runs of the study `units` find, and how often."""
+    """The units that at least a third of the runs of the study `units` find, and how often."""
     runs: dict[tuple[str, str], list[set[str]]] = defaultdict(list)
     ablated: set[str] = set()
     for row in read_results(folder / "units" / "results.jsonl"):
@@ -48,7 +48,7 @@ def found_units(folder: Path) -> str:
     body = []
     for (question, values), sets in runs.items():
         often = {name: sum(name in one for one in sets) for name in set().union(*sets)}
-        kept = sorted((name for name in often if 5 * often[name] >= len(sets)), key=lambda n: (-often[n], n))
+        kept = sorted((name for name in often if 3 * often[name] >= len(sets)), key=lambda n: (-often[n], n))
         shown = ", ".join(f"{name}{'*' if name in ablated else ''} {often[name]}" for name in kept)
         body.append([question, values, shown, str(len(often) - len(kept))])
     return _markdown(["question", "values", "unit, and in how many of 10 runs", "rarer units"], body, text=3)
@@ -116,7 +116,8 @@ def panel(folder: Path) -> str:
         cells = [
             str(row["units"]),
             _share(row["flipped"]),
-            *(_share(near[name]) for name in ("asked", "from_cue")),
+            _share(near["asked"]),
+            percent(near["from_cue"][0]),
             number(row["kl"], 2),
             "" if near["kl_before"] is None else f"{near['kl_before']:.3f}",
             f"{max(factor[0] for factor in text.values()):.2f}",
@@ -128,7 +129,7 @@ def panel(folder: Path) -> str:
 
 def panel_checks(folder: Path) -> str:
     """A line for each cell of the panel: necessity, redundancy, side effects, the checks that did not pass."""
-    columns = ["right / units held / random held", "best random set", "disjoint sets", "permuted labels"]
+    columns = ["right / units held / random held", "best random set", "disjoint sets"]
     body = []
     for row in _rows(folder, "panel"):
         held, full = row["necessity"], row["evidence"] == "full"
@@ -137,7 +138,6 @@ def panel_checks(folder: Path) -> str:
             " / ".join(percent(one) for one in (held["untouched"][0], held["held"][0], held["random_least"])),
             percent(row["random_best"]),
             str(row["disjoint_sets"] or ""),
-            ", ".join(percent(one) for one in row["permuted"] or ()),
             f"{few[0]}, {few[1]}, {few[2]} of {row['unrelated']}" if full else "",
             ", ".join([*row["failed"], *(f"({name})" for name in row["undecided"])]),
             " / ".join(f"{seconds:.0f}" for seconds in row["cpu_seconds"].values()),
@@ -158,9 +158,10 @@ def _cell(row: Row) -> list[str]:
 
 
 def bases(folder: Path) -> str:
-    """Natural beside unbounded values, by basis."""
+    """Natural beside unbounded values, by basis: neurons of all blocks, and the residual stream of one."""
     found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
-    for row in sorted(_rows(folder, "bases"), key=lambda row: row["phenomenon"], reverse=True):
+    rows = [row for row in _rows(folder, "bases") if not row["sites"].startswith("mlp.15")]
+    for row in sorted(rows, key=lambda row: row["phenomenon"], reverse=True):
         found[row["phenomenon"].partition("-")[0], row["sites"].partition(":")[0]][row["values"]] = row
     body = [
         [
@@ -171,17 +172,17 @@ def bases(folder: Path) -> str:
         ]
         for (question, sites), by_values in found.items()
     ]
-    natural = ["units", "flipped, natural", "KL", "text"]
-    unbounded = ["units", "flipped, unbounded", "moved into the range", "KL", "text"]
+    natural = ["units", "flipped, natural", "text"]
+    unbounded = ["units", "flipped, unbounded", "moved into the range", "text"]
     return _markdown(["question", "basis", *natural, *unbounded], body, text=2)
 
 
 def _in_basis(row: Row | None, *, moved: bool = False) -> list[str]:
     if row is None:
-        return [""] * 4
+        return [""] * 3
     into_range = [percent(row["in_natural_range"][0])] if moved else []
     text = max(factor[0] for factor in row["text"].values())
-    return [str(row["units"]), _share(row["flipped"]), *into_range, f"{row['kl']:.3f}", f"x {text:.2f}"]
+    return [str(row["units"]), _share(row["flipped"]), *into_range, f"x {text:.2f}"]
 
 
 # -- transfer ----------------------------------------------------------------------------------------------
@@ -261,12 +262,17 @@ def control(folder: Path) -> str:
     return _markdown(columns, body, text=2)
 
 
+def _compared(folder: Path) -> peers.Rows:
+    """Without the plain ways by hand, which nobody would write who knows the careful ones."""
+    return [row for row in peers.rows_of(folder / "peers.jsonl") if not row["way"].startswith("plain")]
+
+
 def updates(folder: Path) -> str:
-    return peers.table([row for row in peers.rows_of(folder / "peers.jsonl") if not peers.applies(row)])
+    return peers.table([row for row in _compared(folder) if not peers.applies(row)])
 
 
 def applying(folder: Path) -> str:
-    return peers.table([row for row in peers.rows_of(folder / "peers.jsonl") if peers.applies(row)])
+    return peers.table([row for row in _compared(folder) if peers.applies(row)])
 
 
 def quality(values: str) -> Callable[[Path], str]:

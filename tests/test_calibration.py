@@ -43,5 +43,5 @@ def test_a_verdict_is_right_if_it_says_what_is_true(rates: ModuleType) -> None:
     ]
     rows = [{**row, "searched": True} for row in rows]
     assert [rates.right(row) for row in rows] == [True, False, False]
-    assert "| planted | units | 2 | 2 | 1 | 0 | 1 | 0 | 1 | 1 |" in rates.by_kind(rows)
-    assert "| false *switch* or *decide* | – | 1 of 1: 100.0%" in rates.rates(rows)
+    assert "| planted | units | 2 | 2 | decide 1, nudge 1 | 1 |" in rates.by_kind(rows)
+    assert "| 1 of 1: 100.0%" in rates.rates(rows)
