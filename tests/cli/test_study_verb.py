@@ -69,7 +69,7 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
         pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused("--gpus reserves GPUs on Ray")
     recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
     pivotal("study", recipe, "--out", out).refused(
-        "line 5, column", "(cell '0')", "updates must be at least one"
+        "line 5, column", "(cell '0')", "updates must be 1 or more"
     )
     assert not out.exists()
 
