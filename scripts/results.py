@@ -67,7 +67,7 @@ def study(name: str, axis: str | None = None, docs: Path = DOCS) -> str:
     if not raw.is_file():
         return f"`pivotal study {name}`: not measured yet."
     recipe, rows = read_recipe(known[name]), read_results(raw)
-    shown = _untimed(study_tables(recipe, rows)[0]) if axis is None else _by(axis, recipe, rows)
+    shown = _shortened(study_tables(recipe, rows)[0], rows) if axis is None else _by(axis, recipe, rows)
     said = f"{protocol(name, rows)} [Rows](results/{name}/{RESULTS})."
     return f"{said}\n\n{export.markdown(replace(shown, note='')).strip()}"
 
@@ -90,15 +90,15 @@ def _listed(texts: Iterable[str], joined: str = " or ") -> str:
     return joined.join(dict.fromkeys(texts))
 
 
-def _untimed(shown: Table) -> Table:
-    """Without seconds, which say little: other processes shared the machines."""
-    drop = {"seconds"}
+def _shortened(shown: Table, rows: Sequence[StudyRow]) -> Table:
+    """Without seconds, which say little on shared machines, and without the work if there is no search to compare."""
+    drop = {"seconds"} if len({row.search for row in rows}) > 1 else {"seconds", "M nodes"}
     kept = [place for place, title in enumerate(shown.columns) if title not in drop]
     if "seconds" in shown.columns and shown.columns[-2] == "paper":  # the paper's hours follow our seconds
         kept.remove(len(shown.columns) - 2)
-    rows = tuple(tuple(row[place] for place in kept) for row in shown.rows)
+    lines = tuple(tuple(line[place] for place in kept) for line in shown.rows)
     numeric = frozenset(new for new, old in enumerate(kept) if old in shown.numeric)
-    return Table(shown.title, tuple(shown.columns[place] for place in kept), rows, numeric)
+    return Table(shown.title, tuple(shown.columns[place] for place in kept), lines, numeric)
 
 
 def _by(axis: str, recipe: Recipe, rows: Sequence[StudyRow]) -> Table:

@@ -140,10 +140,9 @@ def panel_checks(folder: Path) -> str:
             str(row["disjoint_sets"] or ""),
             f"{few[0]}, {few[1]}, {few[2]} of {row['unrelated']}" if full else "",
             ", ".join([*row["failed"], *(f"({name})" for name in row["undecided"])]),
-            " / ".join(f"{seconds:.0f}" for seconds in row["cpu_seconds"].values()),
         ]
         body.append([*_cell(row), *cells])
-    more = ["phenomena moved", "failed (not decided)", "CPU seconds"]
+    more = ["phenomena moved", "failed (not decided)"]
     return _markdown([*_CELL, *columns, *more], body, text=2)
 
 
@@ -251,17 +250,6 @@ def cna(folder: Path) -> str:
     return _markdown(columns, body, text=2)
 
 
-def control(folder: Path) -> str:
-    """A line for each job: how gradient attribution ranks single units, beside what they do."""
-    body = []
-    for row in (row for row in _rows(folder, "cna") if "control" in row):
-        for method, found in row["control"].items():
-            shares = (number(found[name], 2) for name in ("all", "top"))
-            body.append([row["job"], method, *shares, f"{100 * found['wrong_way_top']:.0f}"])
-    columns = ["job", "attribution", "rank correlation", "among the first half", "wrong way %"]
-    return _markdown(columns, body, text=2)
-
-
 def _compared(folder: Path) -> peers.Rows:
     """Without the plain ways by hand, which nobody would write who knows the careful ones."""
     return [row for row in peers.rows_of(folder / "peers.jsonl") if not row["way"].startswith("plain")]
@@ -291,7 +279,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "keep": keep,
     "ravel": ravel,
     "cna": cna,
-    "attribution-control": control,
     "updates": updates,
     "applying": applying,
     "quality-unbounded": quality("unbounded"),

@@ -34,8 +34,12 @@ def by_kind(rows: Sequence[Row]) -> str:
     lines = ["| kind | truth | questions | searched | verdicts | units found exactly |"]
     lines.append("|---|---|---:|---:|---|---:|")
     ordered = sorted(rows, key=lambda row: TRUTHS.index(row["truth"]))
-    for kind in dict.fromkeys(row["kind"] for row in ordered):
-        part = [row for row in ordered if row["kind"] == kind]
+    searched = {row["kind"] for row in ordered if row["searched"]}
+    kinds = {
+        row["kind"]: row["kind"] if row["kind"] in searched else "refused before a search" for row in ordered
+    }
+    for kind in dict.fromkeys(kinds.values()):
+        part = [row for row in ordered if kinds[row["kind"]] == kind]
         words = Counter(row["verdict"] for row in part)
         said = ", ".join(f"{word} {words[word]}" for word in WORDS if words[word])
         exact = sum(bool(row.get("recovered")) for row in part) if part[0]["truth"] == "units" else ""
