@@ -25,8 +25,10 @@ QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
 class Recurrent(nn.Module):
     """A language model as people write it: an embedding, a recurrent layer and an output layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: nn.Module) -> None:
         super().__init__()
+        for name, part in more.items():
+            self.add_module(name, part)
         planted = plant()
         weights = planted.model._weights
         self.words = list(planted.model.words)
@@ -70,6 +72,16 @@ def test_words_may_map_to_their_ids(module: Recurrent) -> None:
     assert pivotal.load_model(module, ids, name="mine").vocabulary.words == tuple(module.words)
 
 
+def test_a_module_in_memory_is_copied() -> None:
+    """What happens to it afterwards, such as more training, does not change the model."""
+    module = Recurrent()
+    model = pivotal.load_model(module, module.words)
+    before = model.next_words("The noun0a")
+    for weight in module.parameters():
+        weight.data.zero_()
+    assert model.next_words("The noun0a") == before
+
+
 def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module: Recurrent) -> None:
     double = Recurrent().double()
     ids = [[2, 10, 3]]
@@ -95,6 +107,10 @@ def test_a_transformer_in_memory_is_not_moved() -> None:
     [
         (nn.Linear(2, 2), ["a"], "has one nn.Embedding"),
         (Recurrent(), None, "needs its words"),
+        (Recurrent(), list(range(27)), "needs its words"),
+        (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, each once, but .* are \[1, 2\]"),
+        (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
+        (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,6 +139,15 @@ def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
     go_on(second, steps - 5)
     found = second.network.weights()
     assert all(torch.equal(found[name], weight) for name, weight in whole.network.weights().items())
+
+
+def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids: np.ndarray) -> None:
+    """With random numbers of its own: those of a GPU mean nothing to a CPU."""
+    first, second = learner(ids), learner(ids)
+    first.step(1e-2)
+    second.load_state_dict({**first.state_dict(), "random": torch.zeros(16, dtype=torch.uint8)})
+    second.step(1e-2)
+    assert math.isfinite(second.take_loss()) and second.row == 14
 
 
 def test_an_update_that_overflows_is_left_out(ids: np.ndarray) -> None:

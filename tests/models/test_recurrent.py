@@ -180,6 +180,13 @@ def test_layers_below_the_first_edited_one_are_computed_once(cell: str, layers: 
     assert expected[1].abs().max() > 0.01
 
 
+def test_an_embedding_may_bound_the_norm_of_its_rows() -> None:
+    encoder, rnn, decoder = nn.Embedding(8, 4, max_norm=0.5), nn.GRU(4, 5), nn.Linear(5, 8)
+    model = RecurrentLM.from_modules("bounded", encoder, rnn, decoder, WORDS, priming="")
+    found = model.next_logits([[2, 3, 4]])[0]  # first, because the embedding changes its rows when it is used
+    torch.testing.assert_close(found, decoder(rnn(encoder(torch.tensor([2, 3, 4])))[0])[-1])
+
+
 def test_cell_states_are_never_edited() -> None:
     """With all of h replaced, what distinguishes two histories is c: the LSTM keeps it and a plain RNN has none."""
     tree = PrefixTree.build([[2, 3, 4], [5, 3, 4]], [1, 1], [0, 0], "single")

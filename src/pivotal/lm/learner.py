@@ -200,7 +200,8 @@ class SeedLearner:
         self.network.load_state_dict(saved["network"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._scale.restore(saved["scale"])
-        self._random = saved["random"]
+        if len(saved["random"]) == len(self._random):  # a CPU and a GPU have different random numbers
+            self._random = saved["random"]
         self.epoch, self.row, self._columns = saved["epoch"], saved["row"], None
         self._state = tuple(part.to(self.device) for part in saved["state"])
         self.best, self.plateau_rate = saved["best"], saved["plateau_rate"]

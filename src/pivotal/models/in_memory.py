@@ -32,9 +32,15 @@ def wrapped(
             f"or nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
             "pivotal.models.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
         )
+    modules = (embedding, recurrent, output)
+    own = {id(weight) for part in modules for weight in part.parameters()}
+    if other := [name for name, weight in module.named_parameters() if id(weight) not in own]:
+        raise PivotalError(
+            "A recurrent module in memory is an embedding, a recurrent part and an output layer, and nothing else with "
+            f"weights, but this {type(module).__name__} has {other[0]}. Wrap it with pivotal.models.ModuleLM."
+        )
     words = _words(tokenizer, module)
     start = priming if priming is not None else "<eos>" * ("<eos>" in words)
-    modules = (embedding, recurrent, output)
     called = name or type(module).__name__
     return RecurrentLM.from_modules(called, *modules, words, priming=start, **how)
 
@@ -57,8 +63,15 @@ def _only(module: nn.Module, kinds: type | tuple[type, ...]) -> Any:
 
 def _words(tokenizer: Any, module: nn.Module) -> Sequence[str]:
     if isinstance(tokenizer, Mapping):
-        return sorted(tokenizer, key=tokenizer.__getitem__)
-    if isinstance(tokenizer, Sequence) and not isinstance(tokenizer, str):
+        words = {i: word for word, i in tokenizer.items()}
+        if words.keys() != set(range(len(tokenizer))):
+            raise PivotalError(
+                f"The ids of {len(tokenizer)} words must be 0 to {len(tokenizer) - 1}, each once, but those given are "
+                f"{str(list(words))[:60]}."
+            )
+        tokenizer = [words[i] for i in range(len(words))]
+    listed = isinstance(tokenizer, Sequence) and not isinstance(tokenizer, str)
+    if listed and all(isinstance(word, str) for word in tokenizer):
         return tokenizer
     raise PivotalError(
         f"A recurrent module needs its words, a list in the order of their ids or a mapping to ids, but "

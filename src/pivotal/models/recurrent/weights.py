@@ -15,8 +15,8 @@ from pivotal.models.recurrent.cells import CELLS
 
 
 def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Tensor]]:
-    """The cell and the weights, with the names of `RecurrentLM`, of an embedding, a recurrent module and an output
-    layer. PivotalError says what to give instead of something else."""
+    """The cell and copies of the weights, with the names of `RecurrentLM`, of an embedding, a recurrent module and an
+    output layer. PivotalError says what to give instead of something else."""
     parts = {"nn.Embedding": encoder, "nn.LSTM, nn.GRU or nn.RNN": rnn, "nn.Linear": decoder}
     kinds = (nn.Embedding, nn.LSTM | nn.GRU | nn.RNN, nn.Linear)
     for (wanted, module), kind in zip(parts.items(), kinds, strict=True):
@@ -34,11 +34,13 @@ def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Ten
         raise PivotalError("LSTMs with a projection (proj_size) are not supported. Use one without.")
     if rnn.mode == "RNN_RELU":
         raise PivotalError("A plain RNN must use tanh, but this one uses relu.")
-    weights = {f"rnn.{key}": value.detach() for key, value in rnn.state_dict().items()}
-    weights["encoder.weight"] = encoder.weight.detach()
-    weights["decoder.weight"] = decoder.weight.detach()
+    weights = {f"rnn.{name}": weight for name, weight in rnn.state_dict().items()}
+    weights |= {"encoder.weight": encoder.weight, "decoder.weight": decoder.weight}
     if decoder.bias is not None:
-        weights["decoder.bias"] = decoder.bias.detach()
+        weights["decoder.bias"] = decoder.bias
+    weights = {name: weight.detach().clone() for name, weight in weights.items()}
+    if encoder.max_norm is not None:
+        weights["encoder.weight"].renorm_(encoder.norm_type, 0, encoder.max_norm)
     return {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn"), weights
 
 
