@@ -53,7 +53,7 @@ def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
 
 def test_stored_rows_have_the_settings_of_their_recipes() -> None:
     """All settings that the recipe and the rows both have. A setting that only one of them has was added or dropped.
-    The rows of the atlas are those of `learned`: its page says so, and an atlas that is begun today takes the default."""
+    The rows of the atlas are of `learned`, as its page says; an atlas that is begun today takes the default."""
     assert "Search: `learned`" in (ROOT / "docs" / "atlas-findings.md").read_text(encoding="utf-8")
     for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
         cells = {
