@@ -202,3 +202,4 @@ def test_words(pivotal: Run) -> None:
     assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
     found = json.loads(pivotal("check", "planted", "--words", "zebra", "--json").out)
     assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
+    pivotal("check", "planted", "--words", " ,").refused("--words looks up words, but none is given in ' ,'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,14 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     pivotal(*prompt, "--cue", "7").refused("7")
     word, index = pivotal(*prompt, "--cue", "noun0a", "--json"), pivotal(*prompt, "--cue", "1", "--json")
     assert word.code == 0 and word.out == index.out
+
+
+def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(run_folder, tmp_path / "run")) / "interventions"
+    odd = (copy / "0").rename(copy / "²")
+    assert pivotal("generate", odd, "The noun0a", "--model", "planted").code == 0
 
 
 @pytest.mark.parametrize(

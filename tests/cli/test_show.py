@@ -127,6 +127,13 @@ def test_a_missing_page_is_written_before_it_is_opened(copy: Path, browser: list
     assert (copy / "report.html").stat().st_mtime_ns == written and len(browser) == 2
 
 
+def test_a_damaged_summary_is_refused(copy: Path, pivotal: Run) -> None:
+    summary = json.loads((copy / "summary.json").read_text())
+    summary["example"]["direction"] = "dual"
+    (copy / "summary.json").write_text(json.dumps(summary))
+    pivotal("show", copy).refused("summary.json", "the example flips to 'dual', which is no label")
+
+
 def test_without_a_browser_the_file_is_named(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, pivotal: Run
 ) -> None:

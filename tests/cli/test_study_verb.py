@@ -87,3 +87,4 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
     pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
     pivotal("study", recipe, "--light").refused("--light applies to the folders of --merge")
+    pivotal("study", recipe, *both, "--dry-run", "--seeds", 2).refused("Leave --seeds and --dry-run out")

@@ -21,6 +21,7 @@ from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.records.summary import Rejections
+from pivotal.searches.attribution import Attribution
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Interrupted
@@ -170,6 +171,21 @@ def test_a_run_killed_while_scoring_does_not_search_again(
     find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "r"), watch=looking_on)
     assert {step.phase for step in looking_on.seen} == {"scoring", "checks"}
     assert without_times(tmp_path / "r") == without_times(finding.folder.path)
+
+
+def test_a_full_disk_after_the_search_does_not_cost_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even of a search that reports nothing, as one of another package may."""
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise PivotalError("Cannot write: the disk is full.")
+
+    monkeypatch.setattr("pivotal.searches.base.Attempt.report", lambda *_: None)
+    monkeypatch.setattr("pivotal.jobs.find.summarise", full)
+    with pytest.raises(PivotalError, match="full"):
+        find(QUESTION, Attribution(max_units=3, refit=2), out=str(tmp_path / "r"))
+    assert (tmp_path / "r" / "checkpoint.pt").is_file()
 
 
 def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_path: Path) -> None:

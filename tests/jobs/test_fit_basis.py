@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.fit_basis import fit_basis, one_site, text_states
@@ -55,4 +56,9 @@ def test_a_basis_stays_until_its_replacement_is_fitted(model, corpus: Path, tmp_
     before = {path.name: path.read_bytes() for path in (tmp_path / "basis").iterdir()}
     with pytest.raises(PivotalError, match="there is no such file"):
         fit_basis(model, "hidden.0", corpus="missing.txt", out=tmp_path / "basis", overwrite=True)
+    with (
+        locked_elsewhere(tmp_path / "basis"),
+        pytest.raises(PivotalError, match=r"Process \d+ is working on the basis in"),
+    ):
+        fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "basis", overwrite=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "basis").iterdir()} == before

@@ -188,6 +188,8 @@ def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:
     with pytest.raises(PivotalError, match=r"a PairSet or a list of rows, not int\."):
         pivotal.find("planted", 3)
     pairs = PlantedAgreement().pairs()[:20]
+    with pytest.raises(PivotalError, match="planted cannot score any of the 0 pairs"):
+        pivotal.find("planted", "planted", test=pairs[:0])
     for model in ("wiki-lstm", pairs):
         with pytest.raises(PivotalError, match=r"A loaded model is needed here, but this is .*load_model"):
             checked(model)

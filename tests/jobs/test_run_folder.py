@@ -18,7 +18,7 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.runs import read_run
+from pivotal.jobs.runs import newest_run, read_run
 from pivotal.problem.batch import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
@@ -284,3 +284,12 @@ def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path: Pat
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
     with pytest.raises(PivotalError, match="Another run is replacing the one in"):
         read_run(tmp_path, read)
+
+
+def test_the_newest_run_is_found_though_another_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunFolder.create(tmp_path / "there", SETTINGS)
+    paths = [tmp_path / "gone", tmp_path / "there"]
+    monkeypatch.setattr("pivotal.jobs.runs.run_paths", lambda folder: paths)
+    assert newest_run(tmp_path) == tmp_path / "there"

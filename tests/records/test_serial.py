@@ -104,6 +104,12 @@ def test_damaged_json_is_a_sentence(data: bytes, said: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_text_with_half_a_character_is_a_sentence() -> None:
+    """As the pickled text of a damaged checkpoint may have it."""
+    with pytest.raises(PivotalError, match="must be JSON"):
+        decode('{"size": 3, "free": "\ud800"}', Outer, "r")
+
+
 def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match="Run it first"):
         read(tmp_path / "r.json", Outer, missing="Run it first.")

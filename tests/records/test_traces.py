@@ -55,6 +55,14 @@ def test_what_a_trace_says() -> None:
     assert not replace(OUTCOME, log_odds=(-3.0, 0.0)).flipped, "a tie is no flip"
 
 
+def test_a_log_probability_above_zero_is_a_probability_of_one() -> None:
+    """Of a damaged file, or of a rounding error."""
+    high = Both(((9e9, 1e-7), (-2.0, -4.0)), TRACE.log_p.edited)
+    assert (
+        replace(TRACE, log_p=high).probability(0, 0)[0] == replace(TRACE, log_p=high).probability(0)[0] == 1
+    )
+
+
 def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
     near = Both(((0.0, -12.3457), (0.0, -12.3456)), ((0.0, -12.3456), (0.0, -12.3457)))
     trace = replace(TRACE, log_p=near, direction="singular")

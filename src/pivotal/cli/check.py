@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.errors import PivotalError
 from pivotal.options import check_least
 from pivotal.questions.question import Question
 
@@ -96,9 +97,14 @@ def _look_up(model: str, words: str, json: bool) -> None:
     from pivotal.models import load_model
     from pivotal.report.tables import Table
 
+    asked = [word.strip() for word in words.split(",") if word.strip()]
+    if not asked:
+        raise PivotalError(
+            f"--words looks up words, but none is given in {words!r}. Separate them by commas."
+        )
     lm = load_model(model, device="cpu")
     known = lm.vocabulary.whole_words()
-    rows = [_word(lm, word.strip(), known) for word in words.split(",") if word.strip()]
+    rows = [_word(lm, word, known) for word in asked]
     if json:
         terminal.as_json(rows)
         return
@@ -107,7 +113,6 @@ def _look_up(model: str, words: str, json: bool) -> None:
 
 
 def _word(lm: LanguageModel, word: str, known: Sequence[str]) -> dict[str, Any]:
-    from pivotal.errors import PivotalError
     from pivotal.problem.text import near_words
 
     try:

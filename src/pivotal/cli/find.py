@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -14,9 +14,6 @@ from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.options import check_least
 from pivotal.questions.question import JOINT, Question
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Saved:
                 )
             inner = given.resolve()
             home, number = inner.parent.parent, inner.name
-            if inner.parent.name != INTERVENTIONS or not number.isdigit() or not holds_run(home):
+            if inner.parent.name != INTERVENTIONS or not number.isdecimal() or not holds_run(home):
                 return Saved(Intervention.load(given), None, path, None, options)
             given, run = home, int(number)
         elif not holds_run(given):

@@ -122,6 +122,14 @@ def study(
 
     chosen = read_recipe(recipe)
     if merging.merge:
+        asked = vars(replace(options, out=None, json=False, quiet=False))
+        if idle := [
+            f"--{name.replace('_', '-')}" for name, value in asked.items() if value not in (None, False)
+        ]:
+            raise PivotalError(
+                f"--merge copies whole runs and runs nothing, so it has no use for {' and '.join(idle)}. Leave "
+                f"{' and '.join(idle)} out."
+            )
         _merge(chosen, merging.merge, options.out, merging.light, options.json)
     elif merging.light:
         raise PivotalError("--light applies to the folders of --merge. Name them, or leave --light out.")

@@ -227,7 +227,7 @@ class _Run:
                 except KeyboardInterrupt as stopped:
                     raise saying(stopped, _farewell(folder)) from None
                 except PivotalError:
-                    if history.rows == 0 and not checkpoint.resumed:
+                    if history.rows == 0 and not (folder.path / CHECKPOINT).is_file():
                         folder.discard()  # a request that could not start must not block the corrected one
                     raise
         return finding

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_no_other_files
+from pivotal.files import check_no_other_files, locked
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import pca
 from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
@@ -51,18 +51,19 @@ def fit_basis(
     as `SITE@pca:FOLDER` among the sites of a search. `progress` is told how many sentences are read, of how many.
     """
     folder, fitted = Path(out), one_site(model, site)
-    _check_free(folder, overwrite)
-    states = text_states(model, fitted, sentences_of(corpus), tokens, progress)
-    basis = pca(states)
-    record = BasisRecord(
-        model=model.name,
-        model_fingerprint=model.fingerprint(),
-        site=fitted.name,
-        corpus=BUNDLED if corpus is None else Path(corpus).name,
-        states=len(states),
-        basis=basis.card(),
-    )
-    write_folder(folder, basis, record)
+    with locked(folder, "basis"):
+        _check_free(folder, overwrite)
+        states = text_states(model, fitted, sentences_of(corpus), tokens, progress)
+        basis = pca(states)
+        record = BasisRecord(
+            model=model.name,
+            model_fingerprint=model.fingerprint(),
+            site=fitted.name,
+            corpus=BUNDLED if corpus is None else Path(corpus).name,
+            states=len(states),
+            basis=basis.card(),
+        )
+        write_folder(folder, basis, record)
     return FittedBasis(folder, fitted.name, len(states), basis.coordinates)
 
 
@@ -111,9 +112,8 @@ def text_states(
 
 def _check_free(folder: Path, overwrite: bool) -> None:
     """Raise PivotalError if the folder holds something else, or a basis that must stay."""
-    if folder.is_dir():
-        check_no_other_files(folder, "basis", (BASIS, ARRAYS))
-        if (folder / BASIS).exists() and not overwrite:
-            raise PivotalError(
-                f"{folder} holds a basis already. Name another folder with --out, or replace it with --overwrite."
-            )
+    check_no_other_files(folder, "basis", (BASIS, ARRAYS))
+    if (folder / BASIS).exists() and not overwrite:
+        raise PivotalError(
+            f"{folder} holds a basis already. Name another folder with --out, or replace it with --overwrite."
+        )

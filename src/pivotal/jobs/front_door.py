@@ -124,7 +124,9 @@ def _question(
     pairs, held_out = _in_memory(phenomenon), _in_memory(settings.get("test"))
     for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
         if given is not None:
-            settings[name] = read.name if read else str(given) if isinstance(given, Path) else given
+            settings[name] = (
+                read.name if read is not None else str(given) if isinstance(given, Path) else given
+            )
     known = [option.name for option in options_of(Question)]
     if unknown := [given for given in settings if given not in known]:
         raise PivotalError(f"A question has no setting '{unknown[0]}'.{did_you_mean(unknown[0], known)}")

@@ -65,8 +65,11 @@ def runs(folder: str | Path = "runs") -> Any:
 
 def newest_run(folder: str | Path = "runs") -> Path:
     """The run in a folder that was begun last."""
-    if found := run_paths(folder):
-        return max(found, key=lambda path: (path / RUN).stat().st_mtime)
+    marks = {
+        path: mark for path in run_paths(folder) if (mark := _mark(path))
+    }  # one may be removed meanwhile
+    if marks:
+        return max(marks, key=lambda path: marks[path][1])
     raise PivotalError(f"There is no run in {folder}. Make one with `pivotal find`, or name a run folder.")
 
 

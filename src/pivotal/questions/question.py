@@ -144,7 +144,8 @@ class Question:
         if not isinstance(self.test, str) or pairs.held_from is not None:
             return pairs
         try:
-            return with_held_out(pairs, self._cased(test or load_phenomenon(self.test, self.reading)))
+            test = load_phenomenon(self.test, self.reading) if test is None else test
+            return with_held_out(pairs, self._cased(test))
         except PivotalError as error:
             raise PivotalError(f"The held-out pairs cannot be used. {error}", "test") from None
 

@@ -51,7 +51,7 @@ def plain(content: Any) -> Any:
 
 def decode(data: bytes | str, kind: type[T], where: str, cure: str = _CURE) -> T:
     """The record that a JSON text holds; `where` names the text in messages."""
-    data = data.encode() if isinstance(data, str) else data
+    data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=_number)
     except msgspec.ValidationError as error:

@@ -255,6 +255,8 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
                 raise ValueError(
                     f"Run {getattr(self, name)} is the {name} run, but there are {len(self.runs)} runs"
                 )
+        if self.example.direction not in self.labels:
+            raise ValueError(f"The example flips to {self.example.direction!r}, which is no label")
         for number, run in enumerate(self.runs):
             lengths = {len(part) for part in (run.unit_labels, *run.values.values())}
             if len(lengths) > 1 or set(run.values) != set(self.labels):

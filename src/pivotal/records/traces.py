@@ -113,7 +113,9 @@ class Trace(Record, frozen=True, kw_only=True):
 
     def probability(self, word: int, step: int = -1) -> tuple[float, float]:
         """p(word) after a step: untouched, edited."""
-        return exp(self.log_p.untouched[word][step]), exp(self.log_p.edited[word][step])
+        # A rounding error, or a damaged file, may have a log-probability above zero.
+        untouched, edited = (min(rows[word][step], 0.0) for rows in (self.log_p.untouched, self.log_p.edited))
+        return exp(untouched), exp(edited)
 
     def rounded(self) -> Trace:
         """The trace with rounded numbers, as it is written."""

@@ -28,6 +28,11 @@ def comparison(
     `settings` are those of the question, and options for every search that has them. `options`, written
     SEARCH.NAME=VALUE, are those of one search.
     """
+    if not all(searches):
+        raise PivotalError(
+            f"Every search has a name, such as exchange, but one of '{','.join(searches)}' is empty. Name it, or leave "
+            "it out."
+        )
     own = _options_of_searches(options, searches)
     asked = [str(settings[name]) for name in ("phenomenon", "steps", "model") if name in settings]
     content = {
