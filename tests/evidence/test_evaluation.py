@@ -40,7 +40,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     assert 0 < scores.kl < scores.kl_after_edit
     assert [one.unit for one in scores.drop_one] == [str(unit) for unit in found.units]
     for i, one in enumerate(scores.drop_one):
-        flipped, kl = score_many([found.without(i)], problem)
+        flipped, kl = score_many([found.without(i)], problem.sample(128))
         assert one.flip_accuracy == pytest.approx(flipped.mean()) and one.kl == pytest.approx(kl[0])
         assert 0.5 < one.flip_accuracy < 0.8  # a class of three is lost
     assert evaluate(found.without(0).without(0), problem).drop_one == ()
@@ -100,6 +100,22 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
     share = control.flip_accuracy[0]
     assert float(np.float32(share)) != share, "single precision would break the tie"
     assert control.p_value == 1
+
+
+def test_every_random_set_that_does_as_well_counts_however_few_rank_first(
+    problem: Problem, found: Intervention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight of forty sets are copies, and the leading eighth are five."""
+    drawn = matched_sets(found, problem, 40, seed=0)
+    drawn[::5] = dense(found, problem.space)[0]
+    monkeypatch.setattr("pivotal.evidence.controls.matched_sets", lambda *_: drawn)
+    before = problem.work.forward
+    control = random_control(Examination(found, problem), problem, 40, Terms(), seed=0)
+    assert control.best == 1 and control.p_value == pytest.approx(9 / 41)
+    assert sum(share == 1 for share in control.flip_accuracy) == 8
+    assert problem.work.forward - before < 40 * problem.sample(64, 0).tree.n_live, (
+        "the others are not all run"
+    )
 
 
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(

@@ -34,13 +34,15 @@ def edited(problem: Problem, units: Any) -> Intervention:
 @pytest.mark.parametrize("steps", ["single", "every"])
 def test_the_untouched_model_closes_nothing_and_a_whole_exchange_closes_everything(steps: Any) -> None:
     problem = Problem(PLANTED.model, PAIRS, steps=steps, values="interchange")
-    gap, nothing = Gap(problem), torch.zeros(1, 2, problem.space.coordinates)
-    untouched, whole = (problem.run(torch.full((1, 2, len(problem.space)), on), nothing) for on in (0.0, 1.0))
-    for share in gap.closed(untouched.states):
+    mask = torch.tensor([0.0, 1.0])[:, None, None].expand(-1, 2, len(problem.space))
+    states = problem.run(mask, torch.zeros(2, 2, problem.space.coordinates)).states
+    gap = Gap(problem, states)
+    untouched, whole = gap.closed
+    for share in untouched:
         assert (share.value, share.low, share.high) == pytest.approx((0, 0, 0), abs=1e-6)
-    for share in gap.closed(whole.states):  # a plain RNN has no state but the one that is exchanged
+    for share in whole:  # a plain RNN has no state but the one that is exchanged
         assert share.value == pytest.approx(1, abs=1e-5)
-    assert gap.split(problem.kl(untouched.states)[:, 0]) == pytest.approx((0, 0, 0), abs=1e-6)
+    assert gap.split(problem.kl(states)[:, 0]) == pytest.approx((0, 0, 0), abs=1e-6)
 
 
 def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary() -> None:

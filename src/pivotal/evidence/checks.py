@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.evidence.controls import matched_sets
-from pivotal.evidence.examination import Examination
+from pivotal.evidence.examination import Examination, expected_of, right_of
 from pivotal.evidence.intervals import shares_of
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
@@ -19,14 +19,18 @@ from pivotal.models.edits import Sources, dense, spread
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Dose, Interchange, Natural, Necessity, Paths, Share, UnitRange
-from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-_DOSED, _POSITIONS = 128, 128
-"""The held-out prefixes and the positions of KL of dose and response."""
-_HELD, _HELD_SETS, _RESAMPLED = 128, 19, 8
-"""The held-out prefixes whose units are held, the random sets, and the states of other sentences."""
+_DOSED, _POSITIONS = 64, 128
+"""The held-out prefixes of dose and response, and the positions of KL of doses and of an exchange."""
+_HELD, _HELD_SETS = 128, 19
+"""The held-out prefixes whose units are held, and the random sets."""
+_FEW, _RESAMPLED = 32, 8
+"""The prefixes on which random sets are held first, and on which units take states of eight other sentences."""
+_WORST, _CLOSE = 3, 0.05
+"""Those three random sets are held on all prefixes that cost most accuracy on the few, and those that cost about as
+much as the units: at most five points less."""
 _EXCHANGED = _FOLLOWED = _KEPT = 128
 """The held-out prefixes whose states are exchanged, those whose paths are followed, and those that are edited towards
 the label that the model prefers."""
@@ -70,31 +74,34 @@ def interchange(examination: Examination) -> Interchange | None:
     prefix of the label to flip to that differs from its own prefix and that the model can read. An intervention that
     is an interchange is examined on all pairs, another one on a sample."""
     problem, intervention = examination.problem, examination.intervention
-    sample = problem.whole.sample(0 if problem.values == "interchange" else _EXCHANGED)
-    asked = _exchanged(sample, intervention)
-    if asked is None:
+    exact = problem.values == "interchange"
+    prefixes = 0 if exact else _EXCHANGED
+    examined, sample = examination.sample(prefixes).matched, problem.whole.sample(prefixes)
+    if examined is None:
         return None
-    mask, values = dense(intervention, asked.space, asked.model.device)
-    outcome = asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
+    asked, outcome = examined.exchanged
     few, whole = outcome.flipped().cpu().numpy()
-    kl, whole_kl = asked.mean_kl(outcome.states).tolist()
-    fixed = asked.with_values("unbounded").run(mask, values).flipped()[0].cpu().numpy()
-    shares = Examination(intervention, asked)
+    kl, whole_kl = asked.untouched.mean(outcome.states, _drawn(asked)).tolist()
+    mask, values = dense(intervention, asked.space, asked.model.device)
+    fixed = examined.flipped
+    if exact:
+        fixed = asked.with_values("unbounded").run(mask, values).flipped()[0].cpu().numpy()
     targets = zip(sample.pairs, sample.direction.tolist(), strict=True)
     mistaken = [i for i, (pair, to) in enumerate(targets) if pair.prefix == pair.counterfactuals[to]]
-    other = _exchanged(sample.restrict(mistaken).turned(), intervention) if mistaken else None
-    wrong, accuracy = None, shares.share(few)
-    if other is not None:
-        stays = other.run(mask, values).flipped()[0].cpu().numpy()
-        both = replace(asked.pairs, pairs=(*asked.pairs, *other.pairs))
-        wrong, accuracy = shares_of(other.pairs)(stays), shares_of(both)(np.append(few, stays))
+    other = sample.restrict(mistaken).turned() if mistaken else None
+    wrong, accuracy = None, examined.share(few)
+    if other is not None and other.matched is not None:
+        turned = other.matched[0].exchanging(intervention.sites)
+        stays = turned.run(mask, values).flipped()[0].cpu().numpy()
+        both = replace(asked.pairs, pairs=(*asked.pairs, *turned.pairs))
+        wrong, accuracy = shares_of(turned.pairs)(stays), shares_of(both)(np.append(few, stays))
     return Interchange(
         wrong=wrong,
         accuracy=accuracy,
-        flipped=shares.share(few),
-        by_direction=shares.by_direction(few),
-        whole_site=shares.share(whole),
-        fixed=shares.share(fixed),
+        flipped=examined.share(few),
+        by_direction=examined.by_direction(few),
+        whole_site=examined.share(whole),
+        fixed=examined.share(fixed),
         kl=kl,
         whole_site_kl=whole_kl,
     )
@@ -108,38 +115,29 @@ def turned_away(examination: Examination) -> Share:
     return shares_of(part.pairs)(flipped.cpu().numpy())
 
 
-def _exchanged(problem: Problem, intervention: Intervention) -> Problem | None:
-    """The pairs that have a counterfactual prefix to exchange states with, at the sites of the intervention."""
-    if problem.matched is None:
-        return None
-    part, _ = problem.matched
-    return part.exchanging(intervention.sites)
-
-
 @torch.no_grad()
 def dose_response(examination: Examination) -> Dose:
     """Apply parts of an intervention. The edit is linear in the mask, so the mask is the dose."""
-    examined = examination.sample(_DOSED)
-    part, (mask, values) = examined.problem, examination.edit
-    log_ratio, kl = [part.clean_log_ratio], [0.0]
-    positions = part.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
-    # Only dose 1 may skip sites by its mask; the doses are run one by one to bound memory.
-    for dose in DOSES[1:]:
-        outcome = examined.outcome if dose == 1 else part.run(dose * mask, values)
-        log_ratio.append(outcome.log_ratio[0])
-        kl.append(float(part.kl(outcome.states, positions).mean()) * part.positions.live_share)
-    odds = -torch.stack(log_ratio).cpu().numpy()
+    part, (mask, values) = examination.problem.sample(_DOSED), examination.edit
+    doses = torch.tensor(DOSES[1:], device=mask.device)[:, None, None]
+    outcome = part.run(doses * mask, values.expand(len(doses), -1, -1))
+    kl = part.untouched.mean(outcome.states, _drawn(part)).tolist()
+    odds = -torch.cat([part.clean_log_ratio[None], outcome.log_ratio]).cpu().numpy()
     flips = (odds > 0).mean(1)
     flips[0] = 0.0  # by definition: the target is the word that the untouched model does not prefer
     upward = np.diff(odds[: DOSES.index(1.0) + 1], axis=0) > 0
     return Dose(
         doses=DOSES,
         flip_accuracy=tuple(flips.tolist()),
-        kl=tuple(kl),
+        kl=(0.0, *kl),
         half=_crossing(np.array(DOSES), flips, 0.5),
         monotone=float(upward.all(0).mean()),
         wrong_way=float((odds[DOSES.index(1.0)] < odds[0]).mean()),
     )
+
+
+def _drawn(problem: Problem) -> Int[Tensor, " nodes"]:
+    return problem.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
 
 
 def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
@@ -179,25 +177,25 @@ def necessity(examination: Examination, seed: int) -> Necessity:
     """What remains of the model's accuracy if the units say nothing. Pairs without an expected word count as expecting
     the word that the untouched model prefers."""
     part, (mask, _) = examination.problem.sample(_HELD, seed), examination.edit
-    preferred, share, directions = 1 - part.direction, shares_of(part.pairs), len(part.labels)
-    expected = np.where(part.expected < 0, preferred, part.expected)
-    seen, states = part.measure_activations(), part.untouched_states()
+    few, share, directions = part.sample(_FEW, seed), shares_of(part.pairs), len(part.labels)
+    seen, states = part.measure_activations(), few.untouched_states()
     middle = ((seen.own + seen.target).mean(0) / 2).expand(1, directions, -1)
-    nodes = np.random.default_rng(seed).choice(np.flatnonzero(part.tree.edited), _RESAMPLED)
+    nodes = np.random.default_rng(seed).choice(np.flatnonzero(few.tree.edited), _RESAMPLED)
     drawn = states[torch.as_tensor(nodes, device=states.device)][:, None].expand(-1, directions, -1)
     others = matched_sets(examination.intervention, part, _HELD_SETS, seed)
-    # Values that are held are no counterfactual states.
-    held_out = part.with_values("unbounded")
 
-    def right(mask: Tensor, values: Tensor) -> np.ndarray:
-        stays = held_out.run(mask, values.expand(len(mask), -1, -1)).log_ratio.cpu().numpy() > 0
-        return np.where(stays, preferred, part.direction) == expected
+    def right(problem: Problem, mask: Tensor, values: Tensor = middle) -> np.ndarray:
+        # Values that are held are no counterfactual states.
+        held = problem.with_values("unbounded")
+        return right_of(held, mask, values.expand(len(mask), -1, -1))
 
+    one, brief = right(few, mask).mean(), right(few, others).mean(1)
+    worst = brief.argsort(kind="stable")[: max(_WORST, int((brief <= one + _CLOSE).sum()))]
     return Necessity(
-        untouched=share(preferred == expected),
-        held=share(right(mask, middle)[0]),
-        resampled=float(right(mask.expand(_RESAMPLED, -1, -1), drawn).mean()),
-        random=tuple(right(others, middle).mean(1).tolist()),
+        untouched=share((1 - part.direction) == expected_of(part)),
+        held=share(right(part, mask)[0]),
+        resampled=float(right(few, mask.expand(_RESAMPLED, -1, -1), drawn).mean()),
+        random=tuple(right(part, others[worst]).mean(1).tolist()),
     )
 
 

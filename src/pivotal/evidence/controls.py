@@ -14,6 +14,7 @@ from torch import Tensor
 from pivotal.evidence.examination import Examination, costs_of, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
+from pivotal.models.edits import spread
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -26,14 +27,17 @@ from pivotal.searches.base import Search
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import better_ends
 
-_PREFIXES = 64
-"""The held-out prefixes on which the sets are compared, and the training prefixes for gains of units."""
+_PREFIXES, _FEW = 64, 16
+"""The held-out prefixes on which the sets are compared, and those on which all random sets are scored first."""
 _TOGETHER = 50
 """The most random sets whose values are fitted together on a CPU."""
-_BEST, _ROUNDS, _GAIN = 8, 5, 0.01
-"""The best eighth of the random sets is fitted in rounds, as long as a round adds more than one point to its flips."""
-_POSITIONS = 64
-"""The positions of KL at which values for unseen words are scored."""
+_BEST, _BEHIND = 8, 0.25
+"""Of the random sets, the leading eighth is scored on all prefixes, and so is every set that is less than 25 points
+behind the found one."""
+_ROUNDS, _GAIN = 5, 0.01
+"""The best eighth is fitted in rounds, as long as a round adds more than one point to its flips."""
+_BATCH, _POSITIONS = 16, 64
+"""The prefixes of an update of values for unseen words, and the positions of KL at which they are scored."""
 _SEED = 7_919
 """Added to the seed of the run, so that the permutation does not repeat the split's random numbers."""
 
@@ -58,10 +62,11 @@ def random_control(
     default measured here. If the found set keeps its bounds, a random set that exceeds one does not do as well.
     Otherwise the values of the random sets are fitted for flips alone, which makes them harder to beat.
     """
-    part = examination.problem.sample(_PREFIXES, seed)
+    examined = examination.sample(_PREFIXES, seed)
+    part = examined.problem
     if accuracy is None:
         # In double precision, as below: a set that flips exactly as many must count.
-        accuracy = float(examination.sample(_PREFIXES, seed).flipped.mean())
+        accuracy = float(examined.flipped.mean())
     mask = matched_sets(examination.intervention, part, sets, seed)
     # What must stay is part of the training problem only.
     judges = part if train.kept is None else train.sample(_PREFIXES, seed)
@@ -77,7 +82,7 @@ def random_control(
         values = torch.cat([refit.fit(train, some, seed=seed).values for some in _together(mask)])
         shares, broken = flips_of(mask, values, part).mean(1), excess_of(mask, values) > TOLERANCE
     else:
-        shares, gained = _fitted_for_flips(mask, train, part, terms, seed)
+        shares, gained = _fitted_for_flips(mask, train, part, accuracy, terms, seed)
     return Control(
         sets=sets,
         flip_accuracy=[float(s) for s in shares],
@@ -90,26 +95,39 @@ def random_control(
 
 
 def _fitted_for_flips(
-    mask: Float[Tensor, "sets directions units"], train: Problem, part: Problem, terms: Terms, seed: int
+    mask: Float[Tensor, "sets directions units"],
+    train: Problem,
+    part: Problem,
+    accuracy: float,
+    terms: Terms,
+    seed: int,
 ) -> tuple[np.ndarray, float]:
     """The flips of random sets on `part`, and the most that the last round of fitting added to the flips of a set.
 
-    Each unit starts at the end of its range with the larger first-order gain, where most fits end. The sets that then
-    flip most are fitted until they stop improving.
+    Each unit starts at the end of its range with the larger first-order gain, where most fits end. Sets that are far
+    behind `accuracy` and behind other sets on a few prefixes are scored on these alone. The sets that flip most are
+    fitted until they stop improving.
     """
     flips = dataclasses.replace(terms, kl_weight=0.0, max_kl=None, max_change=None)
     refit = Refit(terms=flips, updates=4, rate=0.3, batch=8, looks=1)
-    values = better_ends(train.sample(_PREFIXES, seed), flips).repeat(len(mask), 1, 1)
-    shares = flips_of(mask, values, part).mean(1)
-    race, gain = np.argsort(-shares, kind="stable")[: -(-len(mask) // _BEST)], np.zeros(1)
+    values = better_ends(train.sample(_PREFIXES, seed), flips) * spread(part.space, mask)
+    shares = flips_of(mask, values, part.sample(_FEW, seed)).mean(1)
+    most = -(-len(mask) // _BEST)
+    close = np.argsort(-shares, kind="stable")[: max(most, int((shares >= accuracy - _BEHIND).sum()))]
+    shares[close] = flips_of(mask[close], values[close], part).mean(1)
+    race = close[np.argsort(-shares[close], kind="stable")][:most]
+    gain = np.zeros(1)
     for number in range(_ROUNDS):
-        at = torch.as_tensor(race.copy(), device=mask.device)
-        fitted = [refit.fit(train, mask[i], values[i], seed=seed + number).values for i in _together(at)]
-        values[at] = torch.cat(fitted)
-        now = flips_of(mask[at], values[at], part).mean(1)
-        gain = now - shares[race]
-        shares[race] = np.maximum(now, shares[race])
-        race = race[gain > _GAIN]
+        some = zip(_together(mask[race]), _together(values[race]), strict=True)
+        fitted = torch.cat([refit.fit(train, *each, seed=seed + number).values for each in some])
+        moved = (fitted != values[race]).flatten(1).any(1).cpu().numpy()
+        values[race] = fitted
+        race, gain = race[moved], np.zeros(1)
+        if len(race):
+            now = flips_of(mask[race], values[race], part).mean(1)
+            gain = now - shares[race]
+            shares[race] = np.maximum(now, shares[race])
+            race = race[gain > _GAIN]
         if not len(race):
             break
     return shares, max(0.0, float(gain.max()))
@@ -204,9 +222,9 @@ def _learn_again(
     From one start, a fit may get stuck: on the way to its final value, a unit may first make the loss larger.
     Directions that move several units at once often do.
     """
-    sample = problem.sample(_PREFIXES, seed)
+    sample = problem.sample(2 * _BATCH, seed)
     starts = torch.stack((better_ends(sample, terms), sample.measure_activations().target))
-    refit = Refit(terms, updates=8, rate=0.1, batch=32, looks=2, positions=_POSITIONS)
+    refit = Refit(terms, updates=6, rate=0.1, batch=_BATCH, looks=1, positions=_POSITIONS)
     fitted = refit.fit(problem, mask.expand(len(starts), -1, -1), starts, seed=seed)
     best = int(fitted.score.argmin())
     return fitted.values[best : best + 1]

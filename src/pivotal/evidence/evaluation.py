@@ -20,6 +20,9 @@ from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control, DropOne, Fidelity
 from pivotal.records.traces import PairOutcome
 
+_DROPPED = 128
+"""The prefixes on which units are dropped one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -120,7 +123,7 @@ def scores_of(examination: Examination, control: Control | None = None, *, limit
         kl_after_edit=examination.kl_after_edit,
         clean_accuracy=problem.clean_accuracy,
         fidelity=fidelity_of(examination, limits=limits),
-        drop_one=_drop_one(examination.intervention, problem),
+        drop_one=_drop_one(examination),
         control=control,
         outcomes=examination.outcomes,
     )
@@ -140,11 +143,14 @@ def check_question(intervention: Intervention, problem: Problem) -> None:
         )
 
 
-def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ...]:
+def _drop_one(examination: Examination) -> tuple[DropOne, ...]:
+    """The scores without each unit: what it adds on a sample of the prefixes, taken from the scores on all."""
+    intervention, part = examination.intervention, examination.sample(_DROPPED)
     if len(intervention) == 1:
         return ()
-    flipped, kl = score_many([intervention.without(i) for i in range(len(intervention))], problem)
+    flipped, kl = score_many([intervention.without(i) for i in range(len(intervention))], part.problem)
+    shares = (flipped.mean(1) + examination.flipped.mean() - part.flipped.mean()).clip(0, 1)
     return tuple(
-        DropOne(str(unit), float(f.mean()), float(k))
-        for unit, f, k in zip(intervention.units, flipped, kl, strict=True)
+        DropOne(str(unit), float(f), float(k))
+        for unit, f, k in zip(intervention.units, shares, kl, strict=True)
     )

@@ -20,7 +20,7 @@ from pivotal.records.evidence import Knowledge, Share
 from pivotal.records.intervention import Intervention
 from pivotal.records.traces import PairOutcome
 
-_POSITIONS = 256
+_POSITIONS = 128
 """The positions at which the KL of many interventions is measured."""
 
 
@@ -38,6 +38,7 @@ class Examination:
         """`knowledge` and `outcome` are given if they are known already."""
         self.intervention, self.problem = intervention, problem
         self._knowledge, self._outcome = knowledge, outcome
+        self._samples: dict[tuple[int, int], Examination] = {}
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -86,7 +87,7 @@ class Examination:
     def kl_at_nodes(self) -> Float[Tensor, "live 1"]:
         """KL(untouched || edited) at each live node."""
         with torch.no_grad():
-            return self.problem.kl(self.outcome.states)
+            return self.problem.untouched.once(self.outcome.states)
 
     @cached_property
     def kl(self) -> float:
@@ -123,9 +124,12 @@ class Examination:
 
     def sample(self, prefixes: int, seed: int = 0) -> Examination:
         """The examination of a sample of the prefixes. Its outcome is a part of this one; nothing is run again."""
-        part = self.problem.sample(prefixes, seed)
-        chosen = self.problem.examples.sampled(prefixes, seed)
-        return self if chosen is None else self._part(part, chosen)
+        if (prefixes, seed) not in self._samples:
+            chosen = self.problem.examples.sampled(prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[prefixes, seed] = self._part(self.problem.sample(prefixes, seed), chosen)
+        return self._samples[prefixes, seed]
 
     @cached_property
     def matched(self) -> Examination | None:
@@ -134,12 +138,36 @@ class Examination:
         found = self.problem.matched
         return None if found is None else self._part(*found)
 
+    @cached_property
+    @torch.no_grad()
+    def exchanged(self) -> tuple[Problem, Outcome]:
+        """The matched pairs, and their run with the units set to their counterfactual states, and with all units of
+        their sites."""
+        asked = self.problem.exchanging(self.intervention.sites)
+        mask, values = dense(self.intervention, asked.space, asked.model.device)
+        return asked, asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
+
     def _part(self, problem: Problem, chosen: np.ndarray) -> Examination:
         """The examination of a problem whose pairs are some of these."""
         rows = torch.as_tensor(problem.tree.rows_in(self.problem.tree, chosen))
         with torch.no_grad():
             outcome = problem.outcome_of(self.outcome.states[rows])
-        return Examination(self.intervention, problem, outcome=outcome)
+        part = Examination(self.intervention, problem, outcome=outcome)
+        if "kl_at_nodes" in vars(self):
+            part.kl_at_nodes = self.kl_at_nodes[rows]
+        return part
+
+
+def expected_of(problem: Problem) -> np.ndarray:
+    """The label of the expected word of each pair; of the preferred word, if the pair states none."""
+    return np.where(problem.expected < 0, 1 - problem.direction, problem.expected)
+
+
+@torch.no_grad()
+def right_of(problem: Problem, mask: Tensor, values: Tensor) -> np.ndarray:
+    """Whether each run prefers the expected word of each pair."""
+    stays = problem.run(mask, values).log_ratio.cpu().numpy() > 0
+    return np.where(stays, 1 - problem.direction, problem.direction) == expected_of(problem)
 
 
 @torch.no_grad()

@@ -7,6 +7,8 @@ look at two words only, and KL(o || e) counts the effect itself as a cost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -15,16 +17,14 @@ from torch import Tensor
 from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.intervals import student_quantile
-from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Share
-from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Fidelity
 
 _PREFIXES = 128
 """The held-out prefixes on which fidelity is measured."""
 _RANDOM, _RANDOM_PREFIXES = 4, 32
-"""The random sets that give the floor, and the prefixes of each: together they cost as much as the ceiling."""
+"""The random sets that give the floor, and the prefixes of each."""
 _NO_GAP = 1e-6
 """Below this KL(c || o), in nats, there is nothing to close."""
 
@@ -37,15 +37,14 @@ def fidelity_of(examination: Examination, *, limits: bool = False) -> Fidelity |
     examined = examination.sample(_PREFIXES).matched
     if examined is None:
         return None
-    problem, states = examined.problem, examined.outcome.states
-    gap = Gap(problem)
+    states = [examined.outcome.states]
+    if limits:
+        states.append(examined.exchanged[1].states[:, 1:])
+    gap = Gap(examined.problem, torch.cat(states, 1))
     if min(gap.asked.mean(), gap.from_cue.mean()) < _NO_GAP:
         return None
-    asked, from_cue = gap.closed(states)
+    (asked, from_cue), *most = gap.closed
     before, between, at_asked = gap.split(examined.kl_at_nodes[:, 0])
-    floor = ceiling = None
-    if limits:
-        floor, ceiling = _limits(examination.intervention, problem, gap)
     return Fidelity(
         asked=asked,
         from_cue=from_cue,
@@ -53,35 +52,32 @@ def fidelity_of(examination: Examination, *, limits: bool = False) -> Fidelity |
         kl_before=before,
         kl_between=between,
         kl_asked=at_asked,
-        ceiling=ceiling,
-        floor=floor,
+        ceiling=_mean_closed(most) if limits else None,
+        floor=_floor(examined) if limits else None,
     )
 
 
-def _limits(
-    intervention: Intervention, problem: Problem, gap: Gap
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """What an interchange of random sets closes on average, and what that of all units of the sites closes: where the
-    words are asked, and from the cue to the end."""
-    whole = problem.exchanging(intervention.sites)
-    mask, values = dense(intervention, whole.space, whole.model.device)
-    most = [share.value for share in gap.closed(whole.run(torch.ones_like(mask), values).states)]
-    few = whole.sample(_RANDOM_PREFIXES)
-    drawn = matched_sets(intervention, few, _RANDOM, 0)
-    states, there = few.run(drawn, values.expand(_RANDOM, -1, -1)).states, Gap(few)
-    least = [[share.value for share in there.closed(one)] for one in states.split(1, 1)]
-    asked, from_cue = np.mean(least, axis=0).tolist()
-    return (asked, from_cue), (most[0], most[1])
+def _floor(examined: Examination) -> tuple[float, float]:
+    """What an interchange of random sets closes on average."""
+    few = examined.exchanged[0].sample(_RANDOM_PREFIXES)
+    drawn = matched_sets(examined.intervention, few, _RANDOM, 0)
+    values = drawn.new_zeros(_RANDOM, len(few.labels), few.space.coordinates)
+    return _mean_closed(Gap(few, few.run(drawn, values).states).closed)
+
+
+def _mean_closed(closed: Sequence[tuple[Share, Share]]) -> tuple[float, float]:
+    asked, from_cue = np.mean([[share.value for share in both] for both in closed], axis=0).tolist()
+    return asked, from_cue
 
 
 class Gap:
     """KL(c || o) of prefixes that are matched with counterfactual prefixes, and what edits close of it. Every prefix
     counts once, whatever the number of its pairs."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, states: Float[Tensor, "live runs width"]) -> None:
         tree, counterfactuals = problem.tree, problem.examples.counterfactuals
         assert counterfactuals is not None and tree.source is not None
-        self._tree, self._counterfactual = tree, problem.counterfactual
+        self._tree = tree
         self._leaves = np.unique(problem.examples.leaves)
         differs = tree.live & (tree.token != counterfactuals.tree.token[tree.source])
         differs[self._leaves] = True  # of two prompts, one may be the beginning of the other
@@ -89,13 +85,13 @@ class Gap:
         """For each node, whether the two prefixes differ there: from the cue on, as a rule."""
         self._after = tree.gathered(self._changed.astype(np.int64))[self._leaves]
         """For each prefix, the number of positions from there on."""
-        self.asked, self.from_cue = self._distance(problem.tensors.clean[:, None])
+        kl = problem.counterfactual.once(torch.cat([problem.tensors.clean[:, None], states], 1))
+        (self.asked, self.from_cue), *left = map(self._distance, kl.unbind(1))
         """For each prefix, the gap at the asked position, and its mean from the cue to the end."""
-
-    def closed(self, states: Float[Tensor, "live 1 width"]) -> tuple[Share, Share]:
-        """The share of the gap that an edit closes: at the asked position, and from the cue to the end."""
-        asked, from_cue = self._distance(states)
-        return _closed(asked, self.asked), _closed(from_cue, self.from_cue)
+        self.closed = [
+            (_closed(asked, self.asked), _closed(from_cue, self.from_cue)) for asked, from_cue in left
+        ]
+        """For each run, the share of the gap that it closes: at the asked position, and from the cue to the end."""
 
     def split(self, kl: Float[Tensor, " live"]) -> tuple[float | None, float | None, float]:
         """The mean of a KL before the cue, from the cue to the asked position, and there; None where there are no such
@@ -104,9 +100,9 @@ class Gap:
         positions = self._tree.depth[self._leaves] - self._after
         return _mean(whole - after, positions), _mean(after - asked, self._after - 1), float(asked.mean())
 
-    def _distance(self, states: Float[Tensor, "live 1 width"]) -> tuple[np.ndarray, np.ndarray]:
+    def _distance(self, kl: Float[Tensor, " live"]) -> tuple[np.ndarray, np.ndarray]:
         """KL to the counterfactual at the asked position, and its mean from the cue to the end."""
-        asked, after, _ = self._along(self._counterfactual.at(states)[:, 0])
+        asked, after, _ = self._along(kl)
         return asked, after / self._after
 
     def _along(self, kl: Float[Tensor, " live"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

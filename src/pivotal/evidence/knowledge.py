@@ -31,8 +31,8 @@ ONE_SIDED = 0.95
 """A larger share of pairs in which the model prefers the same label is one-sided."""
 _MOST_TEST = 0.5
 """The largest share of held-out pairs that is proposed."""
-_SWAPPED = 256
-"""The most prefixes whose counterfactual prefixes are asked."""
+_SWAPPED, _COMPARED = 256, 96
+"""The most prefixes whose counterfactual prefixes are asked, and the most pairs of forms whose KL is measured."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 
@@ -237,8 +237,9 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     if not towards.any():
         return None
     rows = np.flatnonzero(towards)
+    few = rows[np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(int)]
     return CueSwap(
-        kl=_swap_kl(part, [own[of[j]] for j in rows], [other[j] for j in rows]),
+        kl=_swap_kl(part, [own[of[j]] for j in few], [other[j] for j in few]),
         flipped=share(preferred == called, towards),
         by_direction={
             label: share(preferred == called, towards & (called == d))

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.examination import expected_of, right_of
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.evidence.rivals import PREFIXES, Rivals
 from pivotal.models.base import LanguageModel, checked
@@ -147,17 +148,15 @@ def effect_on(
     problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
     share = shares_of(problem.pairs)
-    # The preferred word, if the pair states no expected one.
-    expected = np.where(problem.expected < 0, 1 - problem.direction, problem.expected)
-    after, changed, before = {}, {}, (1 - problem.direction) == expected
+    after, changed, before = {}, {}, (1 - problem.direction) == expected_of(problem)
     for d, direction in enumerate(intervention.directions):
-        (right,) = _right(problem.edited_towards([d, d]), mask, values, expected)
+        (right,) = right_of(problem.edited_towards([d, d]), mask, values)
         after[direction] = share(right)
         changed[direction] = (int((before & ~right).sum()), int((right & ~before).sum()))
     flipped = by_chance = by_cue = None
     related = subject.related(Subject.of(problem.pairs))
     if rivals is not None and not related:
-        by_chance = _most_by_chance(problem, rivals, expected)
+        by_chance = _most_by_chance(problem, rivals)
         by_cue = _by_cue(model, *subject.changed(problem.pairs), intervention)
     if sorted(problem.labels) == sorted(intervention.directions):
         # Each preference is edited in the direction of its target label.
@@ -177,20 +176,12 @@ def effect_on(
     )
 
 
-def _right(problem: Problem, mask: Tensor, values: Tensor, expected: np.ndarray) -> np.ndarray:
-    """Whether each run prefers the expected word of each example."""
-    log_ratio = problem.run(mask, values).log_ratio.cpu().numpy()
-    return np.where(log_ratio > 0, 1 - problem.direction, problem.direction) == expected
-
-
-def _most_by_chance(problem: Problem, rivals: Rivals, expected: np.ndarray) -> float:
+def _most_by_chance(problem: Problem, rivals: Rivals) -> float:
     """The largest change in accuracy by random sets, on some of the prefixes."""
-    chosen = problem.examples.sampled(PREFIXES, 0)
-    chosen = np.arange(len(problem)) if chosen is None else chosen
-    part, wanted = problem.restrict(chosen), expected[chosen]
-    before = float(((1 - part.direction) == wanted).mean())
+    part = problem.sample(PREFIXES)
+    before = float(((1 - part.direction) == expected_of(part)).mean())
     edited = [part.edited_towards([d, d]) for d in range(rivals.mask.shape[1])]
-    right = np.concatenate([_right(one, rivals.mask, rivals.values, wanted).mean(1) for one in edited])
+    right = np.concatenate([right_of(one, rivals.mask, rivals.values).mean(1) for one in edited])
     return float(np.abs(right - before).max())
 
 

@@ -89,6 +89,10 @@ class KLReference:
         distinct, place = nodes.unique(return_inverse=True)
         return self._in_chunks(distinct_rows(states, distinct), self._states[distinct])[place]
 
+    def once(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "live runs"]:
+        """KL at all live nodes, without keeping anything for later runs."""
+        return self._in_chunks(states, self._states)
+
     def mean(
         self, states: Float[Tensor, "live runs width"], drawn: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, " runs"]:
