@@ -98,7 +98,7 @@ _ABOUT = """<!-- Made by scripts/phenomena_table.py; edit the script and run it 
 
 # Bundled phenomena
 
-pivotal comes with {count} phenomena. Any verb that takes a phenomenon takes their names:
+Ask a question without writing one: pivotal comes with {count} phenomena, and every verb takes their names:
 
 ```
 pivotal find wiki-lstm reflexive-gender
