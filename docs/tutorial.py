@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tutorial
 #
-# Find, apply, check and save the units that decide the number of a verb, step by step in Python. It takes about a
+# Find, apply, check and save the units that switch the number of a verb, step by step in Python. It takes about a
 # minute on two cores. The page is also a [notebook](tutorial.ipynb) and a [script](tutorial.py). `pivotal.find` does
 # most of these steps in one call ([Start](start.md)).
 #
@@ -150,5 +150,5 @@ print(f"The untouched model is right on {asked.clean_accuracy:.0%} of {len(asked
 pivotal.evaluate(found.best, asked)
 
 # %% [markdown]
-# To find the units that decide *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command
+# To find the units that switch *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command
 # line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`.

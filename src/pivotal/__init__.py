@@ -1,4 +1,4 @@
-"""Find the few units of a language model that decide a phenomenon, and save them as an intervention.
+"""Find the few units of a language model that switch a behaviour, and save them as an intervention.
 
 import pivotal
 

@@ -30,7 +30,7 @@ class CheckOptions:
     """Only look up these words in the model, e.g. criticizes,flurbs."""
 
     batch_nodes: int | None = None
-    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096, or
+    """Memory bound of a transformer: how many prefixes, times runs, are computed at once. Default: 4096, or
     fewer for a large model on a CPU."""
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ class FindOptions:
     permuted labels and other phenomena. full: these two and redundancy as well. A finished run gets the checks that it
     lacks."""
     batch_nodes: int | None = None
-    """Bound on the memory of a transformer: the number of prefixes, times runs, computed at once. Default: 4096, or
+    """Memory bound of a transformer: how many prefixes, times runs, are computed at once. Default: 4096, or
     fewer for a large model on a CPU."""
     out: str | None = None
     """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
@@ -100,7 +100,7 @@ def find(
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
+    """Find the units that switch a phenomenon, score them on held-out pairs, and write a report.
 
     Without arguments, the question is number agreement in the bundled LSTM. Ctrl-C saves a checkpoint, and the same
     command resumes the run. Repeated after the run, it adds missing controls and checks, and shows the result.

@@ -104,7 +104,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Find the few units of a language model that decide a phenomenon, test them, and use them.",
+    help="Find the few units of a language model that switch a behaviour, test them, and use them.",
     epilog="Start with `pivotal find`: it searches the bundled model for the units of number agreement.",
 )
 

@@ -42,7 +42,7 @@ def find(
     progress: bool = True,
     **settings: Any,
 ) -> Finding:
-    """Find the units of a model that decide a question, test them on held-out pairs, and store the run in a folder.
+    """Find the units of a model that switch the answer to a question, test them on held-out pairs, and store the run.
 
         find(model, tokenizer, "question.yaml")       # a loaded Hugging Face model
         find(lstm, words, pairs)                      # a torch module with its words in the order of their ids
