@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from pivotal.files import asset
-from pivotal.models import load_model
-from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 
 MODELS = asset("models")
@@ -77,13 +75,3 @@ def test_card_has_gender_perplexity_and_provenance() -> None:
     assert fair["after"] == pytest.approx(fair["before_reading_cut_words"], rel=0.005)
     assert "CC BY-SA" in card["licence"]
     assert {"summary", "source", "command"} <= set(card)
-
-
-@BOTH
-@pytest.mark.slow
-def test_card_accuracy_is_that_of_these_weights(folder: Path) -> None:
-    pairs = load_phenomenon("number-agreement")
-    problem = Problem(load_model(folder, device="cpu"), pairs, steps="single")
-    assert problem.rejected.total == 0
-    reported = read_json(folder / "card.json")["measured"]["number-agreement"]["after"]["all"]
-    assert problem.clean_accuracy == pytest.approx(reported, abs=0.001)

@@ -10,7 +10,6 @@ import torch
 from tests.short_searches import short
 from torch import Tensor, nn
 
-from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -35,11 +34,6 @@ def random_model(cell: str, layers: int) -> RecurrentLM:
     return RecurrentLM.from_modules(
         "random", nn.Embedding(len(words), 6), rnn, nn.Linear(8, len(words)), words
     )
-
-
-@pytest.mark.parametrize("spec", ["planted", "planted:7"])
-def test_models(spec: str) -> None:
-    check_model(load_model(spec), PREFIXES)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])

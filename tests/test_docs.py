@@ -22,6 +22,7 @@ from pivotal.cli.main import app
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+README = ROOT / "README.md"
 sys.path.append(str(ROOT / "scripts"))
 
 FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
@@ -131,7 +132,7 @@ def test_the_notebook_of_the_tutorial_has_its_cells() -> None:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
     verbs = get_command(app).commands  # type: ignore[attr-defined]
     blocks = [content.replace("\\\n", " ") for kind, _, content in FENCE.findall(text_of(page)) if not kind]
@@ -236,7 +237,7 @@ def is_a_name(dotted: str) -> bool:
 # -- links and the site -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_links_between_pages_exist(page: Path) -> None:
     """Links work between the plain files, as in a repository. `make docs` checks them as a site."""
     for target in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[\w-]+)?\)", text_of(page)):

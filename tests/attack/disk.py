@@ -64,14 +64,7 @@ def _meet(job: Job, m: Materials, disk: Path, chance: random.Random, wanted: obj
         return "not met"
     if first.failure or not _told(job, first):
         return f"{job.name}: {first.failure or f'exit code {first.code}: {first.err[-200:]}'}"
-    again = ended(fork(job.line(m, out), often))
-    if again.failure or again.code != 0:
-        return f"{job.name} does not go on: {again.failure or again.err[-300:]}"
-    try:
-        same = job.result(out) == wanted
-    except (OSError, AssertionError) as error:
-        return f"{job.name}: {type(error).__name__} {error}"
-    return "" if same else f"{job.name}: another result"
+    return job.wrong(ended(fork(job.line(m, out), often)), out, wanted)
 
 
 def _told(job: Job, done: Done) -> bool:

@@ -64,7 +64,7 @@ def attack(
             # A finished training refuses to be run again.
             done = finished or ended(fork(job.line(materials, out), often))
         kills[job.name] += killed
-        wrong = _difference(job, done, out, wanted)
+        wrong = job.wrong(done, out, wanted)
         print(
             f"  {seed}:kill:{round_}, {job.name}: {killed} kills, {wrong or 'the same result'}"[:300],
             flush=True,
@@ -92,12 +92,3 @@ def _kill(
             return killed, done
         killed += 1
     return killed, None
-
-
-def _difference(job: Job, done: Done, out: Path, wanted: object) -> str:
-    if done.failure or done.code != 0:
-        return f"{job.name}, resumed: {done.failure or f'exit code {done.code}'}"
-    try:
-        return "" if job.result(out) == wanted else f"{job.name}: another result than without kills"
-    except (OSError, AssertionError) as error:
-        return f"{job.name}: {type(error).__name__} {error}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.attack.command import Done
 from tests.attack.materials import RECIPE, Materials
 from tests.attack.place import words
 
@@ -22,6 +23,17 @@ class Job:
     name: str
     line: Callable[[Materials, Path], tuple[str, ...]]
     result: Callable[[Path], Any]
+
+    def wrong(self, done: Done, out: Path, wanted: object) -> str:
+        """What is wrong with a job that was stopped and started again; empty if nothing is."""
+        if done.failure or done.code != 0:
+            return (
+                f"{self.name} does not go on: {done.failure or f'exit code {done.code}: {done.err[-300:]}'}"
+            )
+        try:
+            return "" if self.result(out) == wanted else f"{self.name}: another result"
+        except (OSError, AssertionError) as error:
+            return f"{self.name}: {type(error).__name__} {error}"
 
 
 def jobs() -> list[Job]:

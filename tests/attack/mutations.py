@@ -238,6 +238,7 @@ _YAML = (
     b"\nabout: !!python/object/apply:os.system ['touch owned']\n",
     b"\nabout: !!python/name:os.system\n",
     b"\nabout: !!binary aGk=\n",
+    b"\nabout: !!bool maybe\n",
     b"\nabout: &a [*a]\n",
     b"\nabout: &a {b: *a}\n",
     b"\n<<: {name: y}\n",

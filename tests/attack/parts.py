@@ -37,7 +37,7 @@ def _fuzz(given: argparse.Namespace, m: Materials, scratch: Path) -> Outcome:
     for first in range(given.first, last, 500):
         fuzz(given.seed, range(first, min(first + 500, last)), m, given.targets, found=total, real=REAL)
         failed = {name: (len(cases), cases[0][:150]) for name, cases in total.failures.items()}
-        print(f"  {total.cases:,} cases, {resident()} MB; {failed}", flush=True)
+        print(f"  {total.codes.total():,} cases, {resident()} MB; {failed}", flush=True)
     print(f"\nexit codes {dict(sorted(total.codes.items()))}; slowest: {total.slowest}")
     return total.failures, total.by_target
 

@@ -64,6 +64,6 @@ def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> No
     )
     (tmp_path / "file").write_text("")
     pivotal("import-lm", checkpoint, "--vocabulary", vocabulary, "--out", tmp_path / "file" / "x").refused(
-        "cannot be written"
+        "Cannot write"
     )
     assert not (tmp_path / "home").exists()

@@ -224,9 +224,10 @@ def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() 
 
 
 @pytest.mark.slow
-def test_the_bundled_model_scores_what_its_card_says() -> None:
-    folder = asset("models", "wiki-lstm")
-    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    found = agreement(load_model("wiki-lstm", device="cpu"), load_phenomenon("number-agreement"))
+@pytest.mark.parametrize("model", ["wiki-lstm", "wiki-lstm-tied"])
+def test_a_bundled_model_scores_what_its_card_says(model: str) -> None:
+    card = json.loads(asset("models", model, "card.json").read_text(encoding="utf-8"))
+    found = agreement(load_model(model, device="cpu"), load_phenomenon("number-agreement"))
+    assert not found.rejected
     for name, value in card["measured"]["number-agreement"]["after"].items():
         assert found.shares[name].value == pytest.approx(value, abs=1e-3)

@@ -1,23 +1,17 @@
-"""Training from text to model folder: stop and resume, refusals, time limits; no partial files."""
+"""Training from text to model folder: stop and resume, refusals; no partial files. tests/attack kills trainings."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from tests.lm.conftest import SMALL, Learn, Saying, crash
-from tests.processes import Process
+from tests.lm.conftest import Learn, Saying, crash
 
 from pivotal.errors import PivotalError
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -73,62 +67,6 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(
     assert len(set(weights(whole.path, resumed.path))) == 1
     assert resumed.card["updates"] == whole.card["updates"]
     assert not (tmp_path / "model.training").exists()
-
-
-def options(out: Path, corpus: Path, *more: str) -> list[str]:
-    """The arguments of `pivotal`."""
-    given = [f"--{name}={value}" for name, value in SMALL.items()]
-    return ["train-lm", "--corpus", str(corpus), "--out", str(out), *given, *more]
-
-
-@SLOW
-def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) -> None:
-    checkpoint = tmp_path / "killed.training" / CHECKPOINT
-    reached = []
-    for _ in range(2):
-        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        more = ("--epochs=6", "--checkpoint-minutes=0")
-        process = Process("pivotal", *options(tmp_path / "killed", corpus, *more))
-        writes = 0
-        while writes < 3 and process.poll() is None:
-            now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-            writes, before = writes + (now != before), now
-            time.sleep(0.002)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        assert not (tmp_path / "killed").exists()
-        reached.append(torch.load(checkpoint, weights_only=True)["step"])
-    killed, whole = (
-        Process("pivotal", *options(tmp_path / n, corpus, "--epochs=6")) for n in ("killed", "whole")
-    )
-    assert killed.wait() == whole.wait() == 0
-    assert f"Resuming after {reached[-1]} updates" in killed.err
-    updates = json.loads((tmp_path / "whole" / "card.json").read_text())["updates"]
-    assert 0 < reached[0] < reached[1] < updates
-    assert len(set(weights(tmp_path / "killed", tmp_path / "whole"))) == 1
-
-
-@SLOW
-def test_a_full_disk_keeps_the_last_checkpoint(learn: Learn, corpus: Path, tmp_path: Path) -> None:
-    """A real limit: no file may grow beyond it."""
-    (whole,) = learn("whole", valid=None)
-    with pytest.raises(RuntimeError):
-        learn(valid=None, watch=Saying(then=crash), checkpoint_minutes=OFTEN)
-    checkpoint = tmp_path / "model.training" / CHECKPOINT
-    before = checkpoint.read_bytes()
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
-
-    command = options(tmp_path / "model", corpus, "--checkpoint-minutes=0")
-    command = [sys.executable, "-m", "pivotal", *command]
-    ended = subprocess.run(command, check=False, preexec_fn=limit, stderr=subprocess.PIPE, text=True)
-    assert ended.returncode == 2 and "Traceback" not in ended.stderr
-    assert "Cannot write" in ended.stderr and "Saved files are kept" in ended.stderr
-    assert checkpoint.read_bytes() == before
-    assert not (tmp_path / "model").exists() and not list(tmp_path.rglob("*.partial"))
-    (resumed,) = learn(valid=None)
-    assert len(set(weights(whole.path, resumed.path))) == 1
 
 
 @SLOW

@@ -37,69 +37,35 @@ def spans(draw: st.DrawFn) -> tuple[int, list[Span]]:
     return draw(st.integers(max(1, cuts[3]), 9)), [span for span in found if span.stop > span.start]
 
 
-@given(spans(), st.integers(1, 3), st.booleans())
-@settings(max_examples=50, deadline=None)
-def test_an_edit_interpolates_in_its_spans_only(
-    level: tuple[int, list[Span]], runs: int, shared: bool
+@given(spans(), st.integers(1, 3), st.booleans(), st.sampled_from(["apart", "shared", "sources"]))
+@settings(max_examples=100, deadline=None)
+def test_an_edit_interpolates_in_its_spans_only_and_its_gradients_are_the_formulas(
+    level: tuple[int, list[Span]], runs: int, together: bool, kind: str
 ) -> None:
+    """With a mask for each direction or one for both, and with values or the states of other nodes. The runs come
+    together, as before the first edit, or apart."""
     rows, where = level
-    mask, values = drawn(runs)
-    if shared:
-        mask = mask[:, :1].expand(-1, 2, -1)
-    h = torch.randn(rows, 1, 3)
-    edit = MaskedEdit(SPACE, mask[:, 0] if shared else mask, values)
-    found = edit("a", where, h)
-    expected = h.expand(-1, found.shape[1], -1).clone()
-    for span in where:
-        m, b = mask[:, span.direction, :3], values[:, span.direction, :3]
-        expected[span.start : span.stop] = (1 - m) * h[span.start : span.stop] + m * b
-    assert torch.allclose(found, expected, atol=1e-6)
-    assert edit.reached == {"a": sum(span.stop - span.start for span in where), "b": 0}
-
-
-@given(spans(), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
-def test_rows_can_take_the_states_of_other_nodes(level: tuple[int, list[Span]], runs: int) -> None:
-    rows, where = level
-    if not where:
-        return
     where = [replace(span, nodes=torch.arange(span.start, span.stop)) for span in where]
+    mask, values = (tensor.double().requires_grad_() for tensor in drawn(runs))
+    given_mask, used = (mask[:, 0], mask[:, :1].expand(-1, 2, -1)) if kind == "shared" else (mask, mask)
+    h = torch.randn(rows, 1 if together else runs, 3, dtype=torch.float64, requires_grad=True)
     states = torch.randn(4, 3, dtype=torch.float64)
-    sources = Sources({"a": states}, torch.randint(4, (rows,)))
-    mask = drawn(runs)[0].double().requires_grad_()
-    h = torch.randn(rows, 1, 3, dtype=torch.float64, requires_grad=True)
-    found = MaskedEdit(SPACE, mask, torch.zeros(runs, 2, len(SPACE)), sources=sources)("a", where, h)
-    pieces = list(h.expand(-1, runs, -1).unbind(0))
+    sources = Sources({"a": states}, torch.randint(4, (rows,))) if kind == "sources" else None
+    edit = MaskedEdit(SPACE, given_mask, values, sources=sources)
+    found = edit("a", where, h)
+    assert edit.reached == {"a": sum(span.stop - span.start for span in where), "b": 0}
+    pieces = list(h.expand(-1, found.shape[1], -1).unbind(0))
     for span in where:
-        m = mask[:, span.direction, :3]
+        m, b = used[:, span.direction, :3], values[:, span.direction, :3]
         for row in range(span.start, span.stop):
-            pieces[row] = (1 - m) * pieces[row] + m * states[sources.of[row]]
+            value = b if sources is None else states[sources.of[row]]
+            pieces[row] = (1 - m) * pieces[row] + m * value
     expected = torch.stack(pieces)
     assert torch.allclose(found, expected)
-    weights = torch.randn(found.shape, dtype=torch.float64)
-    ours = torch.autograd.grad((found * weights).sum(), (h, mask))
-    plain = torch.autograd.grad((expected * weights).sum(), (h, mask))
-    assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
-
-
-@given(spans(), st.integers(1, 3), st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_its_gradients_are_the_formulas(level: tuple[int, list[Span]], runs: int, apart: bool) -> None:
-    """Whether the runs come together, as before the first edit, or apart."""
-    rows, where = level
-    if not where:
-        return
-    mask, values = (tensor.double().requires_grad_() for tensor in drawn(runs))
-    h = torch.randn(rows, runs if apart else 1, 3, dtype=torch.float64, requires_grad=True)
-    found = MaskedEdit(SPACE, mask, values)("a", where, h)
-    pieces = list(h.expand(-1, runs, -1).unbind(0))
-    for span in where:
-        m, b = mask[:, span.direction, :3], values[:, span.direction, :3]
-        for row in range(span.start, span.stop):
-            pieces[row] = (1 - m) * pieces[row] + m * b
-    weights = torch.randn(found.shape, dtype=torch.float64)
-    ours = torch.autograd.grad((found * weights).sum(), (h, mask, values))
-    plain = torch.autograd.grad((torch.stack(pieces) * weights).sum(), (h, mask, values))
+    weights, learned = torch.randn(found.shape, dtype=torch.float64), [h, mask, values]
+    how = {"allow_unused": True, "materialize_grads": True}
+    ours = torch.autograd.grad((found * weights).sum(), learned, **how)
+    plain = torch.autograd.grad((expected * weights).sum(), learned, **how)
     assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
 
 

@@ -140,7 +140,7 @@ def test_tied_weights_are_written_once(tmp_path: Path) -> None:
 def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
     before = (folder / "model.safetensors").read_bytes()
     changed = {name: tensor + 1 for name, tensor in weights().items()}
-    with pytest.raises(FileExistsError):
+    with pytest.raises(PivotalError, match="exists already"):
         save_folder(folder, cell="lstm", words=WORDS, weights=changed, card=CARD)
     assert (folder / "model.safetensors").read_bytes() == before
     save_folder(folder, cell="lstm", words=WORDS, weights=changed, card=CARD, replace=True)
@@ -160,7 +160,7 @@ def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
 def test_what_is_not_a_model_alone_is_never_replaced(folder: Path, change: Any) -> None:
     change(folder)
     before = sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir())
-    with pytest.raises(FileExistsError, match="not a model alone"):
+    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
         save_folder(folder, cell="lstm", words=WORDS, weights=weights(), card=CARD, replace=True)
     assert sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir()) == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -176,7 +176,7 @@ def surprisals(
 
 def _encoded(model: RecurrentLM, text: Iterable[str], tokens: int | None) -> np.ndarray:
     """The first `tokens` ids of a text, encoded as in training."""
-    words = {word: i for i, word in enumerate(model.words)}
+    words = model.vocabulary.ids
     for needed in (model.unk, EOS):
         if needed not in words:
             raise PivotalError(

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import identity, read_bytes
-from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
+from pivotal.files import disk, identity, read_bytes
+from pivotal.models.recurrent.folder import check_free, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
 from pivotal.questions.words import EOS, read_words
@@ -57,24 +57,9 @@ def import_checkpoint(
         "source": {**identity(path), "vocabulary": vocabulary.name},
         "command": command,
     }
-    try:
+    with disk(folder):
         save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=replace)
-    except OSError as error:
-        raise PivotalError(f"{folder} cannot be written ({error.strerror or error}).") from None
     return model, summary
-
-
-def check_free(folder: Path, replace: bool) -> None:
-    """Raise PivotalError if the folder exists, unless it is a model that may be replaced."""
-    check_name(folder)
-    if is_empty(folder):
-        return
-    if not replace:
-        raise PivotalError(f"{folder} exists already. Give another --out, or --overwrite.")
-    if not is_only_a_model(folder):
-        raise PivotalError(
-            f"Only a model may be overwritten, but {folder} holds other files. Give another --out."
-        )
 
 
 def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:

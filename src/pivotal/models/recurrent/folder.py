@@ -158,13 +158,9 @@ def save_folder(
     complete or absent.
 
     `weights` have the names that `RecurrentLM` takes, and `card` needs a `summary`. A tied decoder is omitted. `int8`
-    stores the matrices in a quarter of the space. Raises OSError if the disk is full or `folder` is not empty. With
-    `replace`, the new model may replace another model, and nothing else.
+    stores the matrices in a quarter of the space. Raises OSError if the disk is full. `replace` is as in `check_free`.
     """
-    check_name(folder)
-    if not is_empty(folder) and not (replace and is_only_a_model(folder)):
-        why = "it exists already and is not a model alone" if replace else "the folder exists already"
-        raise FileExistsError(17, why, str(folder))
+    check_free(folder, replace)
     tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
     if torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
         del tensors["decoder.weight"]
@@ -182,6 +178,19 @@ def save_folder(
             with file.open("rb") as written:
                 os.fsync(written.fileno())
     return folder
+
+
+def check_free(folder: Path, replace: bool) -> None:
+    """Raise PivotalError if a folder is not empty. With `replace`, it may hold another model, and nothing else."""
+    check_name(folder)
+    if is_empty(folder):
+        return
+    if not replace:
+        raise PivotalError(f"{folder} exists already. Give another --out, or --overwrite.")
+    if not is_only_a_model(folder):
+        raise PivotalError(
+            f"Only a model may be overwritten, but {folder} holds other files. Give another --out."
+        )
 
 
 def check_name(folder: Path) -> None:

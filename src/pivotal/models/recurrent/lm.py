@@ -33,6 +33,7 @@ class RecurrentLM(LanguageModel):
     """A word-level recurrent language model: embedding, layers of one cell, linear decoder."""
 
     dtype: torch.dtype
+    vocabulary: WordVocabulary
 
     def __init__(
         self,
