@@ -124,6 +124,11 @@ def test_a_question_stands_for_everything() -> None:
         pivotal.find(pivotal.Question(), "number-agreement")
     with pytest.raises(PivotalError, match=r"no setting 'stepz'\. Did you mean 'steps'"):
         pivotal.find("planted", "planted", stepz="every")
+    with pytest.raises(PivotalError, match=r"'max_units' of 'exchange' takes .*, not 'many'"):
+        pivotal.find("planted", "planted", max_units="many")  # type: ignore[arg-type]
+    for given, more in ((("planted", ["a"], "planted"), {}), (("planted", "planted"), {"name": "mine"})):
+        with pytest.raises(PivotalError, match="planted has its own words and name"):
+            pivotal.check(*given, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -21,8 +21,7 @@ from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
 from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Level
-from pivotal.searches import SEARCHES
-from pivotal.searches.base import Search
+from pivotal.searches import Search, choose
 from pivotal.searches.exchange import Exchange
 
 
@@ -56,12 +55,12 @@ def find(
     from its folder.
     """
     question, loaded, pairs = _question(model, asked, name, device, settings)
-    chosen = search if isinstance(search, Search) else SEARCHES.get(search or Exchange.name)()
-    if max_units is not None:
-        chosen = replace(chosen, max_units=max_units)  # type: ignore[type-var]
+    most = {} if max_units is None else {"max_units": max_units}
     return job.find(
         question,
-        chosen,
+        replace(search, **most)
+        if isinstance(search, Search)
+        else choose(search or Exchange.name, None, most),
         runs=runs,
         controls=controls,
         evidence=evidence,
@@ -115,6 +114,10 @@ def _question(
         )
     tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
     named = isinstance(model, str | Path)
+    if named and (tokenizer is not None or name is not None):
+        raise PivotalError(
+            f"{model} has its own words and name, but others were given with it. Leave them out."
+        )
     loaded = None if named else load_model(model, tokenizer, name=name, device=device)
     label = str(model) if loaded is None else loaded.name
     if not isinstance(phenomenon, str | Path | Iterable | None):

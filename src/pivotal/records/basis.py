@@ -108,8 +108,8 @@ def _check(path: Path, site: str, basis: StoredBasis) -> None:
     """Raise PivotalError if the arrays do not fit together or do not fit the card."""
     arrays, card = basis.arrays, basis.card
     units = arrays.get("units")
-    held = card.coordinates if units is None else len(units)
-    width = arrays["encoder"].shape[0] if "encoder" in arrays else 0
+    held = card.coordinates if units is None else units.size
+    width = (*arrays["encoder"].shape, 0)[0] if "encoder" in arrays else 0
     shapes = {"encoder": (width, held), "decoder": (held, width), "bias": (held,)}
     if card.activation == "jumprelu":
         shapes["threshold"] = (held,)
