@@ -117,10 +117,7 @@ def test_without_a_search_the_default_is_taken_or_the_one_that_has_the_option() 
 
 @pytest.mark.parametrize(
     ("given", "values"),
-    [
-        (("--preset", "paper"), "unbounded"),
-        (("--preset", "paper", "--values", "natural"), "natural"),
-    ],
+    [(("--preset", "paper"), "unbounded"), (("--preset", "paper", "--values", "natural"), "natural")],
 )
 def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
     pivotal: Any, tmp_path: Path, given: tuple[str, ...], values: str

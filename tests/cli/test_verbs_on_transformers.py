@@ -32,8 +32,7 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "sites"),
-    [pytest.param("every", "mlp", marks=pytest.mark.slow), ("single", "head,mlp.1")],
+    ("steps", "sites"), [pytest.param("every", "mlp", marks=pytest.mark.slow), ("single", "head,mlp.1")]
 )
 def test_find_evaluate_generate_trace(
     pivotal: Any,

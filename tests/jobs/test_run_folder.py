@@ -244,9 +244,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize(
-    "change",
-    [None, {"record": 3}, {"other": 3}, {"state": 3}, {"train_score": "x"}],
-    ids=str,
+    "change", [None, {"record": 3}, {"other": 3}, {"state": 3}, {"train_score": "x"}], ids=str
 )
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, object] | None) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)

@@ -15,10 +15,7 @@ import pytest
 import pivotal
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
-from pivotal.questions.phenomena import (
-    list_phenomena,
-    load_phenomenon,
-)
+from pivotal.questions.phenomena import list_phenomena, load_phenomenon
 from pivotal.questions.question import Question, default_test
 from pivotal.units import Steps
 

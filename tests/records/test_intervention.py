@@ -144,10 +144,7 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (truncate, "must be a complete safetensors file.*copy it again"),
         (lambda f: (f / "values.safetensors").unlink(), "values.safetensors is missing"),
         (foreign(weight=np.zeros(3)), "but it holds .*weight"),
-        (
-            foreign(values=np.zeros((2, 9)), active=ACTIVE),
-            r"per direction and unit.*\[2, 9\]",
-        ),
+        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"per direction and unit.*\[2, 9\]"),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
         (lambda f: (f / "card.json").write_text('{"format": '), "must be JSON"),
         (

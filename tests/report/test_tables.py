@@ -20,7 +20,7 @@ def test_numbers_as_text() -> None:
     assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
     assert tables.mean_and_spread([None]) == tables.activation(None) == "left alone"
     assert [tables.activation(v) for v in (0.0, -0.001, 0.126, -1.0, 1234.0)] == [
-        *("0.00", "0.00", "+0.13", "−1.00", "+1,234"),
+        *("0.00", "0.00", "+0.13", "−1.00", "+1,234")
     ]
 
 

@@ -138,11 +138,7 @@ def prepare(
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
     stays = stays_of(question, model)
-    settings = {
-        **stored_settings(question),
-        **options,
-        **fingerprints(question, model, pairs, search, stays),
-    }
+    settings = {**stored_settings(question), **options, **fingerprints(question, model, pairs, search, stays)}
     path = Path(out) if out else default_path(pairs.name, question.steps, model.name, settings)
     with locked(path):
         earlier = None if overwrite else RunFolder.of_job(path, settings)

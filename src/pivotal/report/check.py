@@ -21,7 +21,7 @@ def sentences(check: CheckReport) -> list[str]:
         f"{check.model} can score {check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon}."
     ]
     said += check.notes
-    if check.knowledge is None:
+    if (known := check.knowledge) is None:
         return [*said, check.reason]
     if check.rejected.total:
         said.append(f"Left out: {told_reasons(check.rejected.reasons)}.")
@@ -31,9 +31,7 @@ def sentences(check: CheckReport) -> list[str]:
         said.append(
             f"The figures are from a random sample of {check.sampled:,} pairs; --sample 0 scores all."
         )
-    if (known := check.knowledge) is not None:
-        said.append(known.told())
-        said.append(f"Prefixes: {known.clusters:,}.{rank_sentence(known.rank)}")
+    said += [known.told(), f"Prefixes: {known.clusters:,}.{rank_sentence(known.rank)}"]
     if (exchange := check.exchange) is not None:
         rest = f"; the others: {told_reasons(exchange.reasons)}" if exchange.reasons else ""
         said.append(

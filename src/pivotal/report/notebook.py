@@ -169,10 +169,7 @@ def _html(*texts: str, shown: Sequence[Table] = ()) -> str:
 def _units_table(intervention: Intervention, title: str = "") -> Table:
     values = intervention.shown_values
     rows = [
-        (
-            str(unit),
-            *(tables.activation(values[label][i]) for label in intervention.directions),
-        )
+        (str(unit), *(tables.activation(values[label][i]) for label in intervention.directions))
         for i, unit in enumerate(intervention.units)
     ]
     return tables.table(title, ("unit", *(f"→ {label}" for label in intervention.directions)), rows)

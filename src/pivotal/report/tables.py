@@ -10,15 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.evidence import Share
-from pivotal.records.summary import (
-    DropOne,
-    Fidelity,
-    Overlap,
-    Rejections,
-    RunScores,
-    Summary,
-    told_reasons,
-)
+from pivotal.records.summary import DropOne, Fidelity, Overlap, Rejections, RunScores, Summary, told_reasons
 
 
 @runtime_checkable
@@ -267,20 +259,18 @@ def clean_sentence(result: Summary) -> str:
     """The accuracy of the untouched model; empty if no pair states an expected word."""
     if result.clean_accuracy is None:
         return ""
-    asked, labelled = result.pairs.test, result.labelled
-    named = labelled is not None and labelled != asked
-    which = f"{counted(labelled or 0, 'labelled held-out pair')}" if named else "held-out pairs"
+    every = result.labelled == result.pairs.test
+    which = "held-out pairs" if every else counted(result.labelled, "labelled held-out pair")
     return (
         f"The untouched model prefers the expected word in {percent(result.clean_accuracy)} of the {which}."
     )
 
 
-def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
+def skipped_sentence(rejected: Rejections) -> str:
     """The pairs that the model cannot score, with reasons; empty if there are none."""
     if not rejected.total:
         return ""
-    listed = told_reasons(rejected.reasons, most)
-    return f"{counted(rejected.total, 'pair')} could not be used with this model: {listed}."
+    return f"{counted(rejected.total, 'pair')} could not be used with this model: {told_reasons(rejected.reasons)}."
 
 
 def stages_sentence(summary: Summary) -> str:
@@ -370,12 +360,7 @@ def stages_table(summary: Summary) -> Table:
 def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
     """The scores without each unit. `flip_accuracy` is the score with all units."""
     rows = [
-        (
-            d.unit,
-            percent(d.flip_accuracy),
-            points(d.flip_accuracy - flip_accuracy),
-            number(d.kl),
-        )
+        (d.unit, percent(d.flip_accuracy), points(d.flip_accuracy - flip_accuracy), number(d.kl))
         for d in drop_one
     ]
     return table("Without each unit", ("unit", "flipped", "points", "KL"), rows)

@@ -123,8 +123,7 @@ class LiveIntervention:
 
     @cached_property
     def _examples(self) -> Examples:
-        some = self.pairs.sample(min(_SAMPLE, len(self.pairs)))
-        return Examples.of(self.model, some, self.intervention.steps)
+        return Examples.of(self.model, self.pairs.at_most(_SAMPLE), self.intervention.steps)
 
     @cached_property
     def usual(self) -> Callable[[Site], tuple[Tensor, Tensor, Tensor]]:

@@ -107,7 +107,7 @@ class LiveRuns:
             "sites": [{"name": site.name, "units": site.width} for site in live.model.sites],
             "pairs": [
                 {"prefix": pair.prefix, "words": pair.words, "cue": pair.cue, "group": pair.group}
-                for pair in live.pairs.sample(min(_PAIRS, len(live.pairs)))
+                for pair in live.pairs.at_most(_PAIRS)
             ],
             "report": self.report(run) is not None,
         }
@@ -162,8 +162,7 @@ def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> Pa
     """The held-out pairs that the run has stored. A run without them, or without words, has those of its phenomenon."""
     traces = folder.traces()
     if traces is None or not any(any(pair.words) for pair in traces.pairs):
-        pairs = question.load_pairs()
-        return pairs.sample(min(_PAIRS, len(pairs)))
+        return question.load_pairs().at_most(_PAIRS)
     stored = (
         MinimalPair(one.prefix, one.cue, one.words, one.label, one.group)
         for one in sorted(traces.pairs, key=lambda one: one.pair)

@@ -201,9 +201,7 @@ def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones
     assert batch.seeds == range(3, 5)
 
 
-def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(
-    copied: Callable[[], Path],
-) -> None:
+def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(copied: Callable[[], Path]) -> None:
     """The same command would not try it again."""
     folder = copied()
     path = folder / "results.jsonl"

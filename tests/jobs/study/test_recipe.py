@@ -149,10 +149,7 @@ MUCH = {
         f"name: x\ngrid:\n{AXES}\n",
         r"line 2, column 1: a study has at most 10,000 cells, but these are 67,",
     ),
-    "aliases of aliases": (
-        f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
-        "has no aliases",
-    ),
+    "aliases of aliases": (f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", "has no aliases"),
     "runs": (
         GOOD.replace("runs: 4", "runs: 9223372036854775808"),
         r"at most 10,000 runs, but runs is 9,223,372,036,",

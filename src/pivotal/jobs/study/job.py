@@ -14,13 +14,7 @@ from pivotal.evidence.summarise import has_level
 from pivotal.jobs.study.cells import Cell, PairsCache, cells_of, check_cells, chosen
 from pivotal.jobs.study.folder import RunBatch, batches_of, check_folder, default_folder, opened
 from pivotal.jobs.study.recipe import Recipe, read_recipe
-from pivotal.jobs.study.rows import (
-    Run,
-    check_nothing_is_lost,
-    in_order,
-    stored_rows,
-    what_changed,
-)
+from pivotal.jobs.study.rows import Run, check_nothing_is_lost, in_order, stored_rows, what_changed
 from pivotal.jobs.study.work import Local, StudyPlace
 from pivotal.printing import duration
 from pivotal.records.study import KNOWN, RESULTS, UNKNOWN, Status, StudyRow, read_results, write_results

@@ -103,13 +103,13 @@ class Worker:
 
     def _run(self, batch: RunBatch, watch: Watch) -> list[StudyRow]:
         cell, place = batch.cell, self._place
-        question, path = replace(cell.question, seed=batch.seeds.start), place.folder / batch.folder
+        question = replace(cell.question, seed=batch.seeds.start)
+        path = inside(place.folder, batch.folder, RUN).parent
         model, pairs = self.model(cell), self.pairs(question)
         if cell.settings.known and not (path / SUMMARY).is_file():
             untouched = what_is_known(question, model, pairs)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
-        path = inside(place.folder, batch.folder, RUN).parent
         with locked(path):
             return self._search(batch, question, model, pairs, path, watch)
 

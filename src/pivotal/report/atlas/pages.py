@@ -18,17 +18,8 @@ Downloads = Mapping[str, Sequence[str]]
 
 _SHADES = 7
 _COLUMNS = (
-    "verdict",
-    "accuracy",
-    "flipped",
-    "fidelity",
-    "units",
-    "KL",
-    "natural",
-    "interchange",
-    "direct",
-    "text",
-    "held",
+    *("verdict", "accuracy", "flipped", "fidelity", "units", "KL"),
+    *("natural", "interchange", "direct", "text", "held"),
 )
 _HOME = ("The whole atlas", "../index.html")
 """The link above every page but the first."""
