@@ -56,10 +56,11 @@ def find(
     """
     question, loaded, pairs = _question(model, asked, name, device, settings)
     most = {} if max_units is None else {"max_units": max_units}
-    if isinstance(search, Search):
-        chosen = replace(search, **most)  # type: ignore[type-var]
-    else:
-        chosen = choose(search or Exchange.name, None, most)
+    chosen: Search = (
+        replace(search, **most)  # type: ignore[type-var]
+        if isinstance(search, Search)
+        else choose(search or Exchange.name, None, most)
+    )
     return job.find(
         question,
         chosen,
