@@ -76,9 +76,8 @@ def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
         try:
             settings[name] = _convert(value, options[name].type)
         except ValueError:
-            hint = ""
-            if isinstance(value, str) and get_origin(options[name].type) is Literal:
-                hint = did_you_mean(value, map(str, get_args(options[name].type)))
+            choices = _choices(options[name].type) if isinstance(value, str) else ()
+            hint = did_you_mean(value, map(str, choices)) if choices else ""
             raise PivotalError(
                 f"Option '{given}' of {title} takes {options[name].allowed}, not '{value}'.{hint}", given
             ) from None
@@ -103,22 +102,23 @@ def check_types(settings: Any, but: Collection[str] = ()) -> None:
     cls: type = type(settings)
     for option in filter(lambda option: option.name not in but, options_of(cls)):
         value = getattr(settings, option.name)
+        plain = value.item() if hasattr(value, "item") else value  # a number of numpy
         try:
-            msgspec.convert(
-                value.item() if hasattr(value, "item") else value, option.type
-            )  # a number of numpy
+            msgspec.convert(plain, option.type)
         except msgspec.ValidationError:
-            hint = f" It takes {option.allowed}."
-            if choices := [str(choice) for choice in _choices(option.type)]:
-                hint = did_you_mean(str(value), choices)
+            choices = _choices(option.type)
+            hint = did_you_mean(value, map(str, choices)) if choices else f" It takes {option.allowed}."
             said = f"{option.name} cannot be {str(value)[:60]!r}.{hint}"
             raise PivotalError(said, option.name) from None
 
 
 def _choices(kind: Any) -> tuple[object, ...]:
     """The values of a type that is a Literal, or a Literal or None."""
-    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next((get_args(part) for part in parts if get_origin(part) is Literal), ())
+    return next((get_args(part) for part in _parts(kind) if get_origin(part) is Literal), ())
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def _describe(kind: Any) -> str:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(repr(choice) for choice in arguments)
-    if origin in (Union, UnionType):
-        return " or ".join(_describe(argument) for argument in arguments)
+    if len(parts := _parts(kind)) > 1:
+        return " or ".join(map(_describe, parts))
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return f"a list, separated by commas, each {_describe(arguments[0])}"
     if origin is tuple:
@@ -178,7 +178,7 @@ def _describe(kind: Any) -> str:
 
 def _convert(value: object, kind: Any) -> object:
     """Convert text as on a command line, or a typed value as in YAML, to `kind`. ValueError if that is impossible."""
-    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    parts = _parts(kind)
     if isinstance(value, str):
         word = value.strip().lower()
         if NoneType in parts and (word in ("none", "null") or (not word and str not in parts)):

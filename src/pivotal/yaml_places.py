@@ -137,12 +137,10 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise PivotalError(f"{_at(source, event.start_mark)}: {what} is nested too deeply.")
-            if isinstance(
-                event, yaml.AliasEvent
-            ):  # a few lines of aliases of aliases can mean billions of values
-                raise PivotalError(
-                    f"{_at(source, event.start_mark)}: {what} has no aliases. Write the value out."
-                )
+            # A few lines of aliases of aliases can mean billions of values.
+            if isinstance(event, yaml.AliasEvent):
+                at = _at(source, event.start_mark)
+                raise PivotalError(f"{at}: {what} has no aliases. Write the value out.")
         root = yaml.compose(text, Loader=_LOADER)
     except ValueError:  # half of a surrogate pair
         raise PivotalError(f"{source}: {what} is text, but it holds half of a surrogate pair.") from None

@@ -98,6 +98,8 @@ def test_a_transformer_in_memory_is_not_moved() -> None:
     given = random_model("llama"), tokenizer()
     model = pivotal.load_model(*given, device="cpu", dtype="float32", batch_nodes=512)
     assert (model.batch_nodes, model.dtype) == (512, torch.float32)
+    with pytest.raises(PivotalError, match="keeps its priming and its number type"):
+        pivotal.load_model(model, priming="The")
     with pytest.raises(PivotalError, match=r"stays on cpu in torch\.float32, but cpu and torch\.float64"):
         pivotal.load_model(*given, device="cpu", dtype="float64")
 

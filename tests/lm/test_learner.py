@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from pivotal.lm import cross_entropy as fused
 from pivotal.lm.cross_entropy import cross_entropy, plain_softmax_gradient_
-from pivotal.lm.learner import SeedLearner, Stream, stream_loss
+from pivotal.lm.learner import SeedLearner, Stream, fold, stream_loss
 from pivotal.lm.network import GATES, Network
 from pivotal.lm.recipes import settings_of
 
@@ -172,7 +172,7 @@ def test_sentences_are_shuffled_in_a_new_order_in_every_epoch(ids: np.ndarray) -
 
     first, again, second = (read(stream.shuffled_columns(1, 0, epoch)) for epoch in (0, 0, 1))
     assert first == again != second
-    assert sorted(first) == sorted(second) == sorted(read(stream.columns(1)))
+    assert sorted(first) == sorted(second) == sorted(read(fold(stream.ids, 1)))
 
 
 def test_half_precision_learns_what_full_precision_learns(ids: np.ndarray) -> None:

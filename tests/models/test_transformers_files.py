@@ -124,7 +124,7 @@ def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Pat
 
 
 def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gguf = tmp_path / "model.gguf"
     gguf.write_text("weights")
@@ -135,29 +135,35 @@ def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(
         calls += 1
         (folder / "config.json").write_text(str(calls))
 
-    folder = converted(gguf, convert)
-    assert converted(gguf, convert) == folder and calls == 1
+    monkeypatch.setattr("pivotal.models.transformers.gguf._convert", convert)
+    folder = converted(gguf)
+    assert converted(gguf) == folder and calls == 1
     said = capsys.readouterr().err
     assert said.count("Converting model.gguf") == said.count("Converted model.gguf in") == 1
     for file in folder.iterdir():
         if file.name != "config.json":
             file.unlink()
-    assert (converted(gguf, convert) / "config.json").read_text() == "2"
+    assert (converted(gguf) / "config.json").read_text() == "2"
 
 
-def test_a_folder_that_another_process_has_finished_first_stays(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_has_finished_first_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other process may be reading it."""
     gguf = tmp_path / "model.gguf"
     gguf.write_text("weights")
 
-    def first(_: Path, folder: Path) -> None:
-        (folder / "config.json").write_text("first")
+    began = 0
 
-    def second(_: Path, folder: Path) -> None:
-        (folder / "config.json").write_text("second")
-        converted(gguf, first)  # the other process, while this one is still at work
+    def convert(_: Path, folder: Path) -> None:
+        nonlocal began
+        began += 1
+        (folder / "config.json").write_text(str(began))
+        if began == 1:
+            converted(gguf)  # the other process, while this one is still at work
 
-    assert (converted(gguf, second) / "config.json").read_text() == "first"
+    monkeypatch.setattr("pivotal.models.transformers.gguf._convert", convert)
+    assert (converted(gguf) / "config.json").read_text() == "2"
 
 
 def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path: Path) -> None:

@@ -214,23 +214,19 @@ def _checked(folder: Path, repository: str, commit: str | None) -> Pulled:
 
 def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
     """Copy the checked files to a folder, with a record of where they come from."""
-    _check_out(out, pulled.source, overwrite)
+    new = pulled.source
+    if check_folder(out, lambda there: (*FILES, SOURCE) if SOURCE in there else ()) and not overwrite:
+        before = serial.read(out / SOURCE, SourceRecord)
+        if before != new:
+            raise PivotalError(
+                f"{out} holds {before.repository} at commit {before.commit}, and this is {new.repository} at commit "
+                f"{new.commit}. Nothing was changed; name another folder with --out, or replace it with --overwrite."
+            )
     with disk(out):
         # Read before anything is removed: `out` may be the folder that they come from.
-        files = {name: (pulled.folder / name).read_bytes() for name in pulled.source.files}
+        files = {name: (pulled.folder / name).read_bytes() for name in new.files}
         for name in {*FILES, SOURCE} - files.keys():
             (out / name).unlink(missing_ok=True)
     for name, content in files.items():
         write_bytes(out / name, content)
-    serial.write(out / SOURCE, pulled.source)
-
-
-def _check_out(out: Path, record: SourceRecord, overwrite: bool) -> None:
-    if not check_folder(out, lambda there: (*FILES, SOURCE) if SOURCE in there else ()):
-        return
-    before = serial.read(out / SOURCE, SourceRecord)
-    if before != record and not overwrite:
-        raise PivotalError(
-            f"{out} holds {before.repository} at commit {before.commit}, and this is {record.repository} at commit "
-            f"{record.commit}. Nothing was changed; name another folder with --out, or replace it with --overwrite."
-        )
+    serial.write(out / SOURCE, new)

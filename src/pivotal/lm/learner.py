@@ -35,9 +35,6 @@ class Stream:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def columns(self, batch: int) -> Int[Tensor, "rows batch"]:
-        return fold(self.ids, batch)
-
     def shuffled_columns(self, batch: int, seed: int, epoch: int) -> Int[Tensor, "rows batch"]:
         """With shuffled sentences. Seed and epoch determine the order, so a checkpoint need not store it."""
         order = np.random.default_rng([seed, epoch]).permutation(len(self.ends))
@@ -114,8 +111,10 @@ class SeedLearner:
     def step(self, rate: float) -> int:
         """Make one update and return the number of rows read. Does not wait for the device."""
         with self._queued(), self._drawing():
-            if self._columns is None:
-                self._columns = self._ordered()
+            if self._columns is None and self.settings.shuffle:
+                self._columns = self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
+            elif self._columns is None:
+                self._columns = fold(self._stream.ids, self.settings.batch)
             rows = min(self.settings.bptt, self.rows - 1 - self.row)
             inputs = self._columns[self.row : self.row + rows]
             targets = self._columns[self.row + 1 : self.row + 1 + rows]
@@ -144,11 +143,6 @@ class SeedLearner:
             total = float(self._loss_sum)
             self._loss_sum.zero_()
         return total
-
-    def _ordered(self) -> Tensor:
-        if self.settings.shuffle:
-            return self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
-        return self._stream.columns(self.settings.batch)
 
     def loss_on(self, ids: Tensor) -> float:
         """Mean loss on the stream of `ids`. Changes nothing in the training; waits for the device."""

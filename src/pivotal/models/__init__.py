@@ -54,6 +54,10 @@ def load_model(
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     if isinstance(spec, LanguageModel):
+        if (dtype, priming) != (None, None):
+            raise PivotalError(
+                "A loaded model keeps its priming and its number type. Load it again with others."
+            )
         return spec
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"

@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,8 @@ def _stamp(*paths: Path) -> str:
 # -- conversion -----------------------------------------------------------------------------------------------------
 
 
-def converted(gguf: Path, convert: Callable[[Path, Path], None] | None = None) -> Path:
-    """The folder that `convert(gguf, folder)` makes from a GGUF file, cached. It is complete or absent."""
+def converted(gguf: Path) -> Path:
+    """The folder that `_convert` makes from a GGUF file, cached. It is complete or absent."""
     folder = _home() / "converted" / f"{gguf.stem}-{digest(gguf)[:16]}"
     if not (folder / _WHOLE).is_file():
         size, started = gguf.stat().st_size / 2**20, time.monotonic()
@@ -111,7 +111,7 @@ def converted(gguf: Path, convert: Callable[[Path, Path], None] | None = None) -
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
                 inside = Path(partial) / "model"
                 inside.mkdir()
-                (convert or _convert)(gguf, inside)
+                _convert(gguf, inside)
                 (inside / _WHOLE).touch()
                 # Another process may have been faster, and may be reading its folder now.
                 if not (folder / _WHOLE).is_file():
