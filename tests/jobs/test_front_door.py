@@ -184,7 +184,9 @@ def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(t
     finding = pivotal.find(question, search=search, out=tmp_path / "run", **QUICK)
     assert finding.summary.flip_accuracy == 1 and finding.folder.settings["model"] == "planted"
     for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
-        assert pivotal.check(*asked, most=50).sampled == 50
+        report = pivotal.check(*asked, most=50)
+        assert report.sampled == 50 and "prefers the expected word" in repr(report)
+        assert "By label" in report._repr_html_()
     assert pivotal.check("planted", "planted", most=50, test=81).test == 81
     assert pivotal.check(pivotal.Question("planted", test=pairs[:99], phenomenon="planted")).test == 99  # type: ignore[arg-type]
     with pytest.raises(PivotalError, match=r"most is a number of pairs, or 0 for all, but it is -1\."):
@@ -197,6 +199,14 @@ def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:
     pairs = PlantedAgreement().pairs()[:20]
     with pytest.raises(PivotalError, match="planted cannot score any of the 0 pairs"):
         pivotal.find("planted", "planted", test=pairs[:0])
+    with pytest.raises(PivotalError, match=r"no setting 'max_unit'\. Did you mean 'max_units'\?"):
+        pivotal.find("planted", "planted", max_unit=3)
+    with pytest.raises(PivotalError, match=r"max_units is a number of units, .*, not '3'\."):
+        pivotal.find("planted", "planted", max_units="3")  # type: ignore[arg-type]
+    with pytest.raises(PivotalError, match=r"A prompt is one text, but this is a list\."):
+        plant().model.next_words(["The man"])  # type: ignore[arg-type]
+    with pytest.raises(PivotalError, match=r"nowhere: there is no such folder\."):
+        pivotal.runs("nowhere")
     for model in ("wiki-lstm", pairs):
         with pytest.raises(PivotalError, match=r"A loaded model is needed here, but this is .*load_model"):
             checked(model)

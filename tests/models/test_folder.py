@@ -16,6 +16,7 @@ from torch import nn
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, list_models, load_model, transformers
 from pivotal.models.recurrent.folder import FILES, load_folder, save_folder
+from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import dequantised
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]
@@ -135,6 +136,16 @@ def test_tied_weights_are_written_once(tmp_path: Path) -> None:
     states = torch.randn(3, 4)
     expected = states @ tied["encoder.weight"].T + tied["decoder.bias"]
     torch.testing.assert_close(load_folder(saved).readout(states), expected)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_saved_model_is_the_same_model(tied: bool, tmp_path: Path) -> None:
+    parts = weights()
+    if tied:
+        parts |= {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
+        parts["decoder.weight"] = parts["encoder.weight"]
+    model = RecurrentLM("mine", cell="lstm", words=WORDS, weights=parts)
+    assert load_folder(model.save(tmp_path / "saved")).fingerprint() == model.fingerprint()
 
 
 def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:

@@ -8,6 +8,7 @@ from math import nan
 import pytest
 
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.evidence import UnitRange
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace
 from pivotal.records.summary import DropOne
@@ -67,6 +68,11 @@ def test_values_are_drawn_over_the_natural_ranges(folder: RunFolder) -> None:
     assert figure.svg.count(", natural range ") == len(summary.best_run.unit_labels) == 3
     assert "of 3 units stay inside. Faint dots" in figure.alternative
     assert "natural range" not in values(replace(summary, evidence=None)).svg
+
+
+def test_a_value_at_the_edge_of_its_range_stays_inside() -> None:
+    edge = UnitRange(unit="h:1", low=-0.004067001398652792, high=0.5, values={"a": -0.0040670037269592285})
+    assert edge.inside and not replace(edge, values={"a": -0.005}).inside
 
 
 def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder: RunFolder) -> None:

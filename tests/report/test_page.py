@@ -176,7 +176,7 @@ def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFo
 
 def test_options_and_what_stands_between_backquotes_are_code() -> None:
     shown = coded("Use `pivotal check` or --test 0.3, a well-known <option>.")
-    assert "<code>pivotal check</code> or <code>--test</code> 0.3, a well-known &lt;option&gt;." in shown
+    assert "<code>pivotal check</code> or <code>--test 0.3</code>, a well-known &lt;option&gt;." in shown
     assert macros().suggestions([]).strip() == ""
 
 

@@ -45,6 +45,11 @@ def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     assert "exceeds" not in tables.sentence(replace(few, kl_bound_kept=True))
 
 
+def test_negative_shares_have_a_minus_that_is_no_dash() -> None:
+    assert tables.percent(-0.029) == "−2.9%" and tables.percent(-0.0001) == "0.0%"
+    assert tables.interval(-0.05, -0.009) == "−5.0 to −0.9%" and tables.interval(0.5, 1.0) == "50.0–100%"
+
+
 def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> None:
     summary = folder.summary()
     assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
@@ -62,6 +67,8 @@ def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder:
     assert said == (
         "A typical flip, to plural: “The key …” is 95.3% → 49.5%, are 4.7% → 50.5% (probabilities among the two words)."
     )
+    few = replace(summary, example=example, flip_accuracy=0.06)
+    assert tables.example_sentence(few).startswith("One that flips, to plural")
     missed = replace(summary, example=replace(example, target=(0.1, 0.2)))
     assert "none flips" in tables.example_sentence(missed)
 

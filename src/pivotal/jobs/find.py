@@ -303,7 +303,7 @@ def _scored(interventions: Sequence[Intervention], summary: Summary) -> list[Int
 
 
 def _farewell(folder: RunFolder) -> str:
-    command = (folder.info.command or "the same job").replace(" --overwrite", "")
+    command = (folder.info.command or "the same call").replace(" --overwrite", "")
     if not (folder.path / CHECKPOINT).is_file():
         return f"Stopped before there was a checkpoint in {folder.path}. Start again with: {command}"
     units = f", and the current interventions under {INTERVENTIONS}/" if folder.runs_saved() else ""

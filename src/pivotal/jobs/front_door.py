@@ -135,7 +135,8 @@ def _question(
             )
     known = [option.name for option in options_of(Question)]
     if unknown := [given for given in settings if given not in known]:
-        raise PivotalError(f"A question has no setting '{unknown[0]}'.{did_you_mean(unknown[0], known)}")
+        names = {*known, *(find.__kwdefaults__ or {})}
+        raise PivotalError(f"There is no setting '{unknown[0]}'.{did_you_mean(unknown[0], names)}")
     question = Question(label, **settings)
     if pairs is not None or held_out is not None:
         pairs = question.load_pairs(pairs, held_out)

@@ -60,6 +60,8 @@ def listed_run(path: Path) -> dict[str, Any]:
 
 def runs(folder: str | Path = "runs") -> Any:
     """The runs in a folder or a study as a data frame: a row for each, with its question, state, scores and verdict."""
+    if not Path(folder).is_dir():
+        raise PivotalError(f"{folder}: there is no such folder. `pivotal find` makes runs/.")
     return to_frame([listed_run(path) for path in run_paths(folder)])
 
 

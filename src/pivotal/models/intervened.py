@@ -111,6 +111,11 @@ class IntervenedModel:
     cue: int | str | None = None
     """The word that a single-step intervention acts at: its text or its 0-based index in the prompt."""
 
+    def __repr__(self) -> str:
+        done = self.intervention
+        how = f"{done} to {done.directions[self.direction]}" if done else "untouched"
+        return f"IntervenedModel({self.model.name}, {how})"
+
     @torch.no_grad()
     def next_logits(
         self, prompts: Sequence[Sequence[int]], cue: int | None = None
@@ -241,6 +246,8 @@ class IntervenedModel:
 
 def encode_typed(model: LanguageModel, text: str) -> Encoding:
     """The tokens of a text that somebody typed. Raises PivotalError with a cure if a word is unknown."""
+    if not isinstance(text, str):
+        raise PivotalError(f"A prompt is one text, but this is a {type(text).__name__}. Ask one at a time.")
     try:
         return model.encode(text)
     except PivotalError as error:

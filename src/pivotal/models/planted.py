@@ -99,7 +99,10 @@ class PlantedSource(ModelSource):
 
     def listed(self) -> list[tuple[str, str]]:
         return [
-            ("planted", "64 units, 3 of them planted to decide the number of a verb; planted:SEED for others")
+            (
+                "planted",
+                "64 units, 3 of them planted to decide the phenomenon `planted`; planted:SEED for others",
+            )
         ]
 
     def open(

@@ -53,7 +53,11 @@ def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
         reason, _, key = str(error).replace("`", "").partition(" - at $.")
         _, of, field = reason.partition(" field ")
         if not of:
-            raise PivotalError(f"{reason}.", key) from None
+            labelled = key in ("words", "counterfactual") and reason.startswith("Expected object")
+            cure = (
+                ' Write one for each label, such as {"singular": "is", "plural": "are"}.' if labelled else ""
+            )
+            raise PivotalError(f"{reason}.{cure}", key) from None
         missing = "missing" in reason
         said = "This is missing." if missing else f"A pairs file has no '{field}'."
         guess = "" if missing else did_you_mean(field, PairRow.__struct_fields__)

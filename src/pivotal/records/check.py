@@ -69,3 +69,13 @@ class CheckReport(Record, frozen=True, kw_only=True):
     """What speaks against the question."""
     reason: str = ""
     """Why `find` refuses the question; empty if it does not."""
+
+    def __repr__(self) -> str:
+        from pivotal.report.notebook import check_text
+
+        return check_text(self)
+
+    def _repr_html_(self) -> str:
+        from pivotal.report.notebook import check_html
+
+        return check_html(self)

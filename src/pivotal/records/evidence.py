@@ -124,8 +124,9 @@ class UnitRange(Record, frozen=True, kw_only=True):
 
     @property
     def inside(self) -> bool:
-        """Whether all its values lie in the natural range."""
-        return all(value is None or self.low <= value <= self.high for value in self.values.values())
+        """Whether all its values lie in the natural range, up to the rounding of float32."""
+        slack = 1e-6 * max(1.0, abs(self.low), abs(self.high))
+        return all(v is None or self.low - slack <= v <= self.high + slack for v in self.values.values())
 
 
 class Natural(Record, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.intervention import Intervention
-from pivotal.report import certified, tables
+from pivotal.report import certified, check, tables
 from pivotal.report.drawing import Spec
 from pivotal.report.figures import shares_chart, values_chart
 from pivotal.report.tables import ByKind, Table, counted, number, percent
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pivotal.problem.problem import Problem
     from pivotal.questions.pairs import PairSet
     from pivotal.records.certificate import Certificate
+    from pivotal.records.check import CheckReport
     from pivotal.records.summary import Summary
     from pivotal.records.traces import Trace
     from pivotal.searches.base import Discovery
@@ -131,6 +132,18 @@ def evaluation_html(scores: Evaluation) -> str:
 def certificate_html(certificate: Certificate) -> str:
     said = (certified.verdict(certificate), *certified.sentences(certificate))
     return _html(*said, shown=[certified.units_table(certificate)])
+
+
+def check_text(report: CheckReport) -> str:
+    """What a check found, a line for each sentence and each label."""
+    known = report.knowledge.by_label.items() if report.knowledge else ()
+    shares = [f"{label}: {tables.with_interval(part.accuracy)}" for label, part in known if part.accuracy]
+    return "\n".join([*check.sentences(report), *shares, *(f"Warning: {said}" for said in report.warnings)])
+
+
+def check_html(report: CheckReport) -> str:
+    warnings = (f"Warning: {said}" for said in report.warnings)
+    return _html(*check.sentences(report), *warnings, shown=check.tables(report))
 
 
 def trace_html(trace: Trace) -> str:

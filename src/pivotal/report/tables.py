@@ -49,12 +49,13 @@ def percent(share: float | None) -> str:
     """A share with one decimal, but never "100.0%" for less than all; a dash if there is no number."""
     if share is None or isnan(share):
         return "–"
-    shown = f"{share:.1%}"
+    shown = f"{_rounded(share, 3):.1%}".replace("-", "−")
     return f"{share:.2%}" if shown == "100.0%" and share < 1 else shown.replace("100.0%", "100%")
 
 
 def interval(low: float, high: float) -> str:
-    return f"{100 * low:.1f}–{100 * high:.1f}%".replace("100.0", "100")
+    to = "–" if low >= 0 else " to "  # a dash beside a minus cannot be read
+    return f"{number(100 * low, 1)}{to}{number(100 * high, 1)}%".replace("100.0", "100")
 
 
 def points(difference: float | None) -> str:
@@ -110,13 +111,13 @@ def sentence(summary: Summary) -> str:
     found = f"{units} of {summary.all_units:,} units"
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     closed = summary.best_run.fidelity
-    fidelity = "" if closed is None else f", fidelity {percent(closed.asked.value)}"
+    fidelity = "" if closed is None or not summary.asks_words else f", fidelity {percent(closed.asked.value)}"
     if summary.asks_words or closed is None:
-        flipped += f" (95% interval {interval(*summary.interval)}){fidelity}"
+        flipped += f" (95% interval {interval(*summary.interval)})"
     else:
         share = f"{flip.replace('flip', 'close')} {with_interval(closed.asked)}"
         flipped = f"{share} of the way to what it says after the partners of {summary.pairs.test:,} held-out prompts"
-    numbers = f", KL {number(summary.kl)}{of}."
+    numbers = f"{fidelity}, KL {number(summary.kl)}{of}."
     bound = "".join(f" {said}" for said in broken_bounds(summary))
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
@@ -134,7 +135,8 @@ def example_sentence(summary: Summary) -> str:
         return ""
     wanted = summary.labels.index(example.direction)
     target, other = shown(example.words[wanted]), shown(example.words[1 - wanted])
-    kind = "A typical flip" if after > 0.5 else "A typical sentence; none flips"
+    flips = "A typical flip" if summary.flip_accuracy >= 0.5 else "One that flips"
+    kind = flips if after > 0.5 else "A typical sentence; none flips"
     return (
         f"{kind}, to {example.direction}: “{example.prefix} …” {other} {percent(1 - before)} → {percent(1 - after)}, "
         f"{target} {percent(before)} → {percent(after)} (probabilities among the two words)."

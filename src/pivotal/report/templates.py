@@ -81,7 +81,8 @@ def anchor(title: str) -> str:
 
 def coded(text: str) -> Markup:
     """Text whose options, and what stands between backquotes, are code."""
-    return Markup(re.sub(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)", r"<code>\1\2</code>", str(escape(text))))
+    code = r"`([^`]+)`|(?<![\w-])(--[a-z-]+(?: (?:full|text|natural|words|[\d.]*\d)\b)?)"
+    return Markup(re.sub(code, r"<code>\1\2</code>", str(escape(text))))
 
 
 def _digest(script: str) -> str:

@@ -19,7 +19,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset, check_plain, library_errors, models_home, replaced
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.weights import dequantised, quantised
+from pivotal.models.recurrent.weights import dequantised, quantised, stored
 from pivotal.questions.words import EOS, UNK, read_words
 from pivotal.records import serial
 
@@ -161,11 +161,7 @@ def save_folder(
     stores the matrices in a quarter of the space. Raises OSError if the disk is full. `replace` is as in `check_free`.
     """
     check_free(folder, replace)
-    tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
-    if torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
-        del tensors["decoder.weight"]
-    if int8:
-        tensors = quantised(tensors)
+    tensors = quantised(stored(weights)) if int8 else stored(weights)
     with replaced(folder) as partial:
         with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")

@@ -95,8 +95,7 @@ class RecurrentLM(LanguageModel):
     def save(self, folder: str | Path, summary: str = "", *, replace: bool = False) -> Path:
         """Write the model to a folder, which `load_model` and every command open by its path.
 
-        Search for units in the loaded model: its fingerprint is that of the files. With `replace`, the folder may hold
-        another model.
+        The saved model has the fingerprint of this one. With `replace`, the folder may hold another model.
         """
         from pivotal.models.recurrent.folder import save_folder
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError, did_you_mean
@@ -127,9 +128,14 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
-    """A digest of the weights and the vocabulary."""
-    digest = hashlib.sha256("\n".join(words).encode())
-    for key in sorted(weights):
-        digest.update(key.encode())
-        digest.update(weights[key].detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
+    """The digest of the files that a model folder with this content has, so that a saved model is the same model."""
+    vocabulary = "".join(f"{word}\n" for word in words).encode()
+    return hashlib.sha256(vocabulary + save(stored(weights))).hexdigest()[:16]
+
+
+def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a model folder. A tied decoder is omitted."""
+    tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
+    if torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
+        del tensors["decoder.weight"]
+    return tensors
