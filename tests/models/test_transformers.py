@@ -73,6 +73,14 @@ def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
         torch.testing.assert_close((states[0] - states[1]) @ row.T, expected, atol=1e-4, rtol=1e-4)
 
 
+def test_a_cap_is_found_if_the_logits_of_the_probe_are_small() -> None:
+    """A cap of 3 then changes them by less than the tolerance, but later ones by more."""
+    model = random_model("gemma2")
+    with torch.no_grad():
+        model.model.norm.weight.copy_(0.03 * (1 + model.model.norm.weight) - 1)
+    assert TransformersLM("small", model, tokenizer())._head.cap == 3.0
+
+
 def test_sites() -> None:
     widths = {site.name: site.width for site in tiny_lm("llama").sites}
     assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
