@@ -39,7 +39,13 @@ def test_patterns_select_sites(pattern: str | list[str], names: list[str]) -> No
     assert [site.name for site in select_sites(GPT, pattern)] == names
 
 
-@pytest.mark.parametrize("pattern", ["", "mpl", "mlp.12", "mpl.2-3", "mlp.x", "mlp,", "hidden.0"])
+MANY = pytest.param(f"mlp.{'9' * 5000}", id="more digits than Python reads")
+MANY_TO = pytest.param(f"mlp.1-{'9' * 5000}", id="more digits in a range")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "mpl", "mlp.12", "mpl.2-3", "mlp.x", "mlp,", "hidden.0", MANY, MANY_TO]
+)
 def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
     with pytest.raises(PivotalError, match=r"must match a site of the model.*Available: attn"):
         select_sites(GPT, pattern)

@@ -185,7 +185,7 @@ class UnitSpace:
         return low, high
 
 
-_PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d+)(?:-(?P<to>\d+))?)?")
+_PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d{1,9})(?:-(?P<to>\d{1,9}))?)?")
 
 
 def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tuple[Site, ...]:

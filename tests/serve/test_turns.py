@@ -61,6 +61,16 @@ def test_a_process_that_dies_is_told_with_its_last_line() -> None:
     assert end["kind"] == "failed" and "unexpectedly (1). no more" in end["text"]
 
 
+def test_a_search_whose_program_does_not_start_is_no_search() -> None:
+    async def scene() -> LiveSearch:
+        search = LiveSearch(program=("/no/such/program",))
+        with pytest.raises(OSError, match="/no/such/program"):
+            await search.start(Start())
+        return search
+
+    assert run(scene).number == 0
+
+
 def test_two_requests_at_once_start_one_search() -> None:
     async def scene() -> list[Any]:
         search = LiveSearch(program=(sys.executable, "-c", "input(); import time; time.sleep(60)"))

@@ -64,8 +64,6 @@ class LiveSearch:
         async with self._starting:  # two requests at once must not start two
             if self.running:
                 raise PivotalError("Only one search can run at a time. Wait for it, or cancel it.")
-            self.command, self._events = command_of(asked), []
-            self.number += 1
             self._process = await asyncio.create_subprocess_exec(
                 *self._line,
                 stdin=asyncio.subprocess.PIPE,
@@ -75,6 +73,8 @@ class LiveSearch:
                 # Ctrl-C in the terminal is for the server alone, which then stops the search.
                 start_new_session=os.name == "posix",
             )
+            self.command, self._events = command_of(asked), []
+            self.number += 1
             self._reading = asyncio.create_task(self._read(self._process, serial.encode(asked, indent=0)))
             return self.number
 

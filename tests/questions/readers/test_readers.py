@@ -290,6 +290,7 @@ def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
     assert "Left out 1 of 3 comparisons" in read(tmp_path, "a.json", json.dumps(both), "syntaxgym").notes[0]
     for change, message in (
         ({"predictions": []}, "but none does"),
+        ({"predictions": [f"({'9' * 5000};%a%) < ({'9' * 5000};%b%)"]}, "but none does"),
         ({"items": 3}, r"items must be a list, but it is a whole number. A test suite is"),
         ({"predictions": [{"formula": "(9;%a%) < (9;%b%)"}]}, "has every condition once, but 'a' 0 times"),
     ):

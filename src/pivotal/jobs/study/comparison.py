@@ -51,7 +51,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
     """`1..10`, `5`, `1,3,5` or a mixture, as numbers of units in ascending order."""
     sizes: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d+)\s*)?", part, re.ASCII)
+        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:\.\.\s*(\d{1,9})\s*)?", part, re.ASCII)
         low, high = sorted(int(number) for number in (match[1], match[2] or match[1])) if match else (0, 0)
         if low < 1 or high - low >= _MOST_SIZES:
             raise PivotalError(

@@ -48,7 +48,7 @@ class OnRay:
                 log_to_driver=False,  # failed rows state the error; the display should stay readable
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        except (OSError, OverflowError, RuntimeError, ValueError) as error:  # OverflowError: no such port
             raise PivotalError(
                 f"A Ray cluster must answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
                 "Start one with `ray start --head`, or use --ray local."
@@ -140,7 +140,7 @@ def _listed(resources: Mapping[str, float]) -> str:
 
 
 def _knock(address: str) -> None:
-    """ConnectionError or OSError if nothing listens at the address. Ray itself would retry for minutes."""
+    """OSError if nothing listens at the address. Ray itself would retry for minutes."""
     if named := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address):
         socket.create_connection((named[1], int(named[2])), timeout=_PATIENCE).close()
 

@@ -116,7 +116,7 @@ before it."""
 
 
 def _site_of_hook(hook: str, folder: Path) -> str:
-    if (match := re.fullmatch(r"blocks\.(\d+)\.(.+)", hook)) is None:
+    if (match := re.fullmatch(r"blocks\.(\d{1,9})\.(.+)", hook)) is None:
         return ""
     kind, shift = _HOOKS.get(match[2], ("", 0))
     if not kind or int(match[1]) + shift < 0:

@@ -21,7 +21,7 @@ from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble, between_continuations
 from pivotal.questions.rows import BadRows, json_file, name_of
 
-_REGION = r"\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)"
+_REGION = r"\(\s*(\d{1,9}|\*)\s*;\s*%([^%]+)%\s*\)"
 _COMPARED = re.compile(rf"{_REGION}\s*([<>])\s*{_REGION}")
 
 
