@@ -201,8 +201,6 @@ def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:
         pivotal.find("planted", "planted", test=pairs[:0])
     with pytest.raises(PivotalError, match=r"no setting 'max_unit'\. Did you mean 'max_units'\?"):
         pivotal.find("planted", "planted", max_unit=3)
-    with pytest.raises(PivotalError, match=r"max_units is a number of units, .*, not '3'\."):
-        pivotal.find("planted", "planted", max_units="3")  # type: ignore[arg-type]
     with pytest.raises(PivotalError, match=r"A prompt is one text, but this is a list\."):
         plant().model.next_words(["The man"])  # type: ignore[arg-type]
     with pytest.raises(PivotalError, match=r"nowhere: there is no such folder\."):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -239,10 +238,6 @@ def check_budget(max_units: int | float | None, name: str = "max_units") -> None
     """Raise PivotalError if this is not a number or a fraction of units. None, the default, is allowed."""
     if max_units is None:
         return
-    if not isinstance(max_units, Real):
-        raise PivotalError(
-            f"{name} is a number of units, or a part of them below 1, not {max_units!r}.", name
-        )
     if not max_units > 0:
         raise PivotalError(
             f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.", name
