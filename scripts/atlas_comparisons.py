@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 
@@ -14,12 +13,10 @@ from atlas_tables import (
     ELSEWHERE,
     VERDICTS,
     accuracy,
-    by_steps,
     elsewhere,
     groups,
     lines,
     middle,
-    moved_elsewhere,
     number,
     percent,
 )
@@ -95,97 +92,6 @@ def _with_flips(atlas: Atlas, entries: Sequence[Entry]) -> tuple[object, ...]:
     return len(entries), percent(median(map(accuracy, entries))), *elsewhere(atlas, entries)
 
 
-def known_table(atlas: Atlas) -> str:
-    """How many phenomena two models know, of those that both were asked."""
-    asked: dict[str, set[str]] = {}
-    known: dict[str, set[str]] = {}
-    for entry in atlas.entries:
-        if entry.standing != "not run":
-            asked.setdefault(entry.model, set()).add(entry.phenomenon)
-            if entry.standing != "unknown":
-                known.setdefault(entry.model, set()).add(entry.phenomenon)
-    rows = []
-    for one, other in combinations(asked, 2):
-        both = asked[one] & asked[other]
-        a, b = known.get(one, set()) & both, known.get(other, set()) & both
-        rows.append((one, other, len(both), len(a & b), len(a - b), len(b - a), len(both - a - b)))
-    columns = ("asked both", "both know", "only A knows", "only B knows", "neither knows")
-    return lines(("model A", "model B", *columns), rows)
-
-
-def models_table(atlas: Atlas) -> str:
-    """The models side by side on the phenomena that were searched in all of them, for each kind of step."""
-    rows = []
-    for steps, models in _common(atlas).items():
-        for model, entries in models.items():
-            judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
-            away = [moved for entry in entries for moved in moved_elsewhere(atlas, entry)]
-            rows.append(
-                (
-                    *(model, steps, len(entries), percent(median(map(accuracy, entries)))),
-                    sum(accuracy(entry) >= RELIABLE for entry in entries),
-                    f"{fmean(len(entry.units) for entry in entries):.1f}",
-                    percent(middle(one.interchange for one in judged)),
-                    percent(middle(one.whole_site for one in judged)),
-                    percent(middle(one.direct for one in judged)),
-                    number(middle(entry.row.kl for entry in entries if entry.row)),
-                    number(middle(one.text for one in judged)),
-                    percent(fmean(away) if away else None),
-                )
-            )
-    columns = (
-        *("model", "steps", "phenomena", "flips", "90% or more", "units", "interchange", "whole site"),
-        *("direct", "KL", "text", "others moved"),
-    )
-    return lines(columns, rows)
-
-
-def ranks_table(atlas: Atlas) -> str:
-    """Whether the same phenomena are easy in two models: the rank correlation of their flips."""
-    rows = []
-    for one, other in combinations(atlas.models, 2):
-        for steps in dict.fromkeys(entry.steps for entry in atlas.searched):
-            a, b = (
-                {
-                    entry.phenomenon: entry
-                    for entry in atlas.searched
-                    if (entry.model, entry.steps) == (m, steps)
-                }
-                for m in (one, other)
-            )
-            both = [name for name in a if name in b]
-            if len(both) < 10:
-                continue
-            flips = [[accuracy(found[name]) for name in both] for found in (a, b)]
-            rows.append((one, other, steps, len(both), f"{_rank_correlation(*flips):.2f}"))
-    return lines(("model", "and", "steps", "phenomena", "rank correlation of flips"), rows, text=3)
-
-
-def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
-    """By kind of step and model, the entries of the phenomena that were searched in every model. A model that was not
-    asked all phenomena with a kind of step is left out there."""
-    partly = {(entry.model, entry.steps) for entry in atlas.entries if entry.standing == "not run"}
-    common = {}
-    for steps, models in by_steps(atlas).items():
-        whole = {model: entries for model, entries in models.items() if (model, steps) not in partly}
-        names = [{entry.phenomenon for entry in entries} for entries in whole.values()]
-        if names and (shared := set.intersection(*names)):
-            common[steps] = {
-                model: [entry for entry in entries if entry.phenomenon in shared]
-                for model, entries in whole.items()
-            }
-    return common
-
-
-def _rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's, with the mean rank for ties."""
-    ranks = [
-        [sum(v < x for v in values) + sum(v == x for v in values) / 2 for x in values]
-        for values in (one, other)
-    ]
-    return float(np.asarray(np.corrcoef(ranks))[0, 1])
-
-
 def number_test_table(atlas: Atlas) -> str:
     """Flips within the three families of number and between them, against a random division of the same phenomena.
 
@@ -232,8 +138,5 @@ def _against_random_divisions(flips: Mapping[tuple[str, str], float]) -> tuple[f
 COMPARISONS: dict[str, Callable[[Atlas], str]] = {
     "values": values_table,
     "random": random_table,
-    "known": known_table,
-    "models": models_table,
-    "ranks": ranks_table,
     "number-test": number_test_table,
 }
