@@ -89,8 +89,6 @@ def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(PivotalError, match=f"must answer at '{nobody}', but it does not"):
             OnRay(Resources(), nobody).check()
-    with pytest.raises(PivotalError, match=r"must answer at '127\.0\.0\.1:70000', but"):
-        OnRay(Resources(), "127.0.0.1:70000").check()
 
 
 def test_two_workers_give_the_rows_that_one_process_gives(

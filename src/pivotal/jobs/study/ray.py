@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.recipe import Resources
 from pivotal.jobs.study.rows import failed_rows
@@ -48,9 +48,9 @@ class OnRay:
                 log_to_driver=False,  # failed rows state the error; the display should stay readable
                 logging_level=logging.ERROR,
             )
-        except (OSError, OverflowError, RuntimeError, ValueError) as error:  # OverflowError: no such port
+        except (OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
-                f"A Ray cluster must answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
+                f"A Ray cluster must answer at {self._address!r}, but it does not ({in_short(error)}). "
                 "Start one with `ray start --head`, or use --ray local."
             ) from None
         return ray
@@ -110,8 +110,7 @@ class OnRay:
             return rows
         except self._ray.exceptions.RayError as error:  # the worker died, and all retries failed
             cause = getattr(error, "cause", None) or error
-            reason = (str(cause).strip().splitlines() or [""])[0]
-            return failed_rows(batch, place.study, f"{type(cause).__name__}: {reason}")
+            return failed_rows(batch, place.study, f"{type(cause).__name__}: {in_short(cause)}")
 
 
 _worker = lru_cache(maxsize=1)(Worker)
