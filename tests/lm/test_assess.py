@@ -108,6 +108,15 @@ def test_a_limit_on_tokens_reads_the_beginning() -> None:
     assert perplexity_of(model_of(), endless(), tokens=50).tokens == 50
 
 
+def test_a_model_that_has_diverged_has_a_finite_perplexity() -> None:
+    encoder, rnn, decoder = parts()
+    nn.init.zeros_(decoder.weight)
+    with torch.no_grad():
+        decoder.bias[:] = torch.arange(len(WORDS)) * -1e5
+    model = RecurrentLM.from_modules("diverged", encoder, rnn, decoder, WORDS)
+    assert math.isfinite(perplexity_of(model, TEXT).all)
+
+
 def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
     own = ["<eos> the cat sleeps <eos>\n", "<eos>\n", "the dogs <eos> sleep\n"]
     plain = ["the cat sleeps\n", "the dogs\n", "sleep\n"]

@@ -13,7 +13,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.lm.corpus import blocks, ids_of, text_of
-from pivotal.lm.learner import columns_for
+from pivotal.lm.learner import columns_for, perplexity_at
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
@@ -139,7 +139,7 @@ def perplexity_of(
         raise PivotalError(f"The text must contain words that {model.name} knows, but it has none.")
     for targets, nats in surprisals(model, ids, columns, watch):
         sums += nats.sum(), nats[targets != unk].sum()
-    every, without_unk = np.exp(sums / (len(ids), known)).tolist()
+    every, without_unk = map(perplexity_at, sums / (len(ids), known))
     return Perplexity(name, len(ids), every, without_unk, 1 - known / len(ids))
 
 

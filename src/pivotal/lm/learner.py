@@ -54,6 +54,11 @@ def columns_for(tokens: int) -> int:
     return max(1, min(_COLUMNS, tokens // _TOKENS_PER_COLUMN))
 
 
+def perplexity_at(nats: float) -> float:
+    """exp of a mean loss. A model that has diverged still has a number."""
+    return math.exp(min(nats, 700))
+
+
 def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:
     """Column i is the i-th part of the stream. Tokens at the end that do not fill a row are dropped."""
     rows = len(ids) // batch

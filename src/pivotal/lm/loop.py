@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.lm.corpus import CorpusVocabulary
-from pivotal.lm.learner import SeedLearner
+from pivotal.lm.learner import SeedLearner, perplexity_at
 from pivotal.lm.model_folders import ModelFolders, short_number
 from pivotal.lm.recipes import Settings
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
@@ -152,7 +152,7 @@ class TrainingCourse:
                 f"Training diverged after {self.step} updates: the validation loss is not finite. "
                 "Restart with --overwrite and a lower --rate."
             )
-        perplexities = [round(math.exp(min(loss, 700)), 3) for loss in losses]
+        perplexities = [round(perplexity_at(loss), 3) for loss in losses]
         return {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
 
     # -- progress -----------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class TrainingCourse:
         # Reading the loss has waited for the device: only now does the time include all updates.
         now = time.monotonic()
         self.stepping, self._told, self._rows = self.stepping + now - self._told, now, 0
-        perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
+        perplexity = perplexity_at(mean) if math.isfinite(mean) else math.nan
         self.watch.progress(
             Progress(
                 "training",

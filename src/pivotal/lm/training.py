@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import identity
 from pivotal.lm.assess import mean_surprisal
 from pivotal.lm.corpus import CorpusVocabulary, count_words, encode, held_out_of, hold_out
-from pivotal.lm.learner import SeedLearner, Stream
+from pivotal.lm.learner import SeedLearner, Stream, perplexity_at
 from pivotal.lm.loop import TrainingCourse
 from pivotal.lm.model_folders import ModelFolders, snapshot_tokens
 from pivotal.lm.recipes import Settings
@@ -197,6 +196,6 @@ def _written(learner: SeedLearner, course: TrainingCourse, folders: ModelFolders
         weights=weights,
         device=learner.device,
     )
-    perplexity = round(math.exp(min(mean_surprisal(model, course.valid.cpu().numpy()), 700)), 4)
+    perplexity = round(perplexity_at(mean_surprisal(model, course.valid.cpu().numpy())), 4)
     card = folders.write_model(learner, course, weights, perplexity)
     return Trained(path, learner.seed, perplexity, card)
