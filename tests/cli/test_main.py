@@ -47,6 +47,7 @@ def test_help_is_not_cut_in_a_narrow_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     cut = [line for line in pivotal(verb, "--help").out.splitlines() if re.search(r"\w…\s*│", line)]
     assert not cut
+    assert "\n" not in get_command(app).commands[verb].help.replace("\n\n", ""), "the terminal breaks lines"  # type: ignore[attr-defined]
 
 
 def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:

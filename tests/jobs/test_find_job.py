@@ -173,6 +173,20 @@ def test_a_run_killed_while_scoring_does_not_search_again(
     assert without_times(tmp_path / "r") == without_times(finding.folder.path)
 
 
+def test_a_run_that_is_stopped_before_its_search_says_what_it_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("pivotal.problem.problem.Problem.measure_activations", stopped)
+    with pytest.raises(
+        Interrupted, match=r"before there was a checkpoint in .*Start again with: the same call"
+    ):
+        find(QUESTION, SEARCH, out=str(tmp_path / "r"))
+    assert RunFolder(tmp_path / "r").runs_saved() == 0
+
+
 def test_a_full_disk_after_the_search_does_not_cost_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

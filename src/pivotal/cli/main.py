@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import os
 import re
@@ -120,7 +121,10 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:
         _name = _verb.__name__.removesuffix("_names").removesuffix("_page").replace("_", "-")
-        app.command(_name, rich_help_panel=_panel)(_verb)
+        _help = re.sub(
+            r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(_verb) or ""
+        )  # lines break where the terminal ends
+        app.command(_name, help=_help, rich_help_panel=_panel)(_verb)
 for _point in entry_points(group="pivotal.verbs"):
     try:
         app.command(_point.name, rich_help_panel="From other packages")(_point.load())

@@ -210,26 +210,25 @@ class _Run:
     def complete(self, seconds_to_load: float) -> Finding:
         """Do all that is left of the run. If it is stopped, it can be resumed from its checkpoint."""
         train, folder = self.asked.train, self.folder
-        with closing(History(folder)) as history:
-            # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
-            train.measure_activations()
-            train.bounds()
-            with signals() as stop:
+        with closing(History(folder)) as history, signals() as stop:
+            try:
+                # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
+                train.measure_activations()
+                train.bounds()
                 checkpoint = RunCheckpoint(folder, history, train.work, stop)
                 if checkpoint.resumed:
                     self.watch.say(f"Resuming the run in {folder.path} after {duration(checkpoint.seconds)}.")
-                try:
-                    found = self._search(history, checkpoint, stop)
-                    # Scoring uses the training pairs too, so the cost of the search is read before it.
-                    work, searching = dataclasses.replace(train.work), checkpoint.seconds
-                    finding = self._score_and_write(found, work, seconds_to_load, searching)
-                    checkpoint.remove()
-                except KeyboardInterrupt as stopped:
-                    raise saying(stopped, _farewell(folder)) from None
-                except PivotalError:
-                    if history.rows == 0 and not (folder.path / CHECKPOINT).is_file():
-                        folder.discard()  # a request that could not start must not block the corrected one
-                    raise
+                found = self._search(history, checkpoint, stop)
+                # Scoring uses the training pairs too, so the cost of the search is read before it.
+                work, searching = dataclasses.replace(train.work), checkpoint.seconds
+                finding = self._score_and_write(found, work, seconds_to_load, searching)
+                checkpoint.remove()
+            except KeyboardInterrupt as stopped:
+                raise saying(stopped, _farewell(folder)) from None
+            except PivotalError:
+                if history.rows == 0 and not (folder.path / CHECKPOINT).is_file():
+                    folder.discard()  # a request that could not start must not block the corrected one
+                raise
         return finding
 
     def _search(self, history: History, checkpoint: RunCheckpoint, stop: Stop) -> Discovery:

@@ -5,6 +5,7 @@
   const byId = (id) => document.getElementById(id);
   const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(1) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
   const number = (value, digits = 2) => (value === null ? "–" : value.toFixed(digits).replace("-", "−"));
+  const shareOf = (p) => number(100 * p, 1).replace("100.0", "100") + "%"; // as in a report
   const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
   async function ask(path, body) {
@@ -38,7 +39,7 @@
     const state = await ask("state");
     const chosen = byId("run").value;
     byId("run").replaceChildren(...state.runs.map((run) => {
-      const score = run.flip_accuracy == null ? "" : `, ${percent(run.flip_accuracy)} flipped by ${plural(run.units, "unit")}`;
+      const score = run.flip_accuracy == null ? "" : `, ${shareOf(run.flip_accuracy)} flipped by ${plural(run.units, "unit")}`;
       const text = run.error ? `${run.name} (cannot be read)` : `${run.name}${run.finished ? score : ", unfinished"}`;
       const option = element("option", { value: run.run, title: run.path }, text);
       option.disabled = Boolean(run.error);
@@ -58,14 +59,14 @@
   const shown = (told) => (value) => (value == null ? "–" : told(value));
   const COMPARED = [ // the field of a run, the head of its column, and how a number is told
     ["name", "run"],
+    ["verdict", "verdict"],
+    ["flip_accuracy", "flipped", shown(shareOf)],
+    ["fidelity", "fidelity", shown(shareOf)],
+    ["kl", "KL", shown((value) => number(value, 3))],
+    ["units", "units", shown((value) => value.toLocaleString("en"))],
     ["phenomenon", "question"],
     ["model", "model"],
     ["steps", "steps"],
-    ["units", "units", shown((value) => value.toLocaleString("en"))],
-    ["flip_accuracy", "flipped", shown(percent)],
-    ["fidelity", "fidelity", shown(percent)],
-    ["kl", "KL", shown((value) => number(value, 3))],
-    ["verdict", "verdict"],
     ["started", "begun"],
   ];
   let compared = [], by = "", down = false; // the runs, the field that sorts them, and whether from the top down
