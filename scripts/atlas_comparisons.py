@@ -10,10 +10,7 @@ from statistics import fmean, median
 import numpy as np
 
 from atlas_tables import (
-    ELSEWHERE,
     VERDICTS,
-    accuracy,
-    elsewhere,
     groups,
     lines,
     middle,
@@ -21,16 +18,13 @@ from atlas_tables import (
     percent,
 )
 from phenomenon_families import family_of
-from pivotal.records.study import UNKNOWN, StudyRow, read_results
-from pivotal.report.atlas.entries import Atlas, Entry, atlas_of
+from pivotal.records.study import StudyRow, read_results
+from pivotal.report.atlas.entries import Atlas
 from pivotal.report.atlas.findings import RELIABLE
-from pivotal.report.study import StudyFolder
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 UNBOUNDED = RESULTS / "atlas_unbounded.jsonl"
 """The same cells of wiki-lstm, searched without bounds on the values (without the cross tables)."""
-RANDOM = RESULTS / "atlas_random.jsonl"
-"""Random sets in place of the units found (`benchmarks/side_effects.py`)."""
 SHUFFLES = 9_999
 ROUNDING = 1e-9
 
@@ -67,29 +61,6 @@ def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
         percent(middle(one.interchange for one in judged)),
         *(words[word] for word in VERDICTS[1:]),
     )
-
-
-def random_table(atlas: Atlas) -> str:
-    """What the units found do to phenomena of other families, and what random sets do."""
-    study = StudyFolder.open(RESULTS / "atlas")
-    unknown = [row for row in study.rows if row.status == UNKNOWN]
-    drawn = atlas_of(study.recipe, [*unknown, *read_results(RANDOM)])
-    rows = []
-    for model, steps, random in groups(drawn):
-        names = {entry.phenomenon for entry in random}
-        found = [
-            entry for entry in atlas.of(model=model) if entry.steps == steps and entry.phenomenon in names
-        ]
-        if found:
-            rows += [
-                (model, steps, units, *_with_flips(one, entries))
-                for units, one, entries in (("found", atlas, found), ("random", drawn, random))
-            ]
-    return lines(("model", "steps", "units", "interventions", "flips", *ELSEWHERE), rows, text=3)
-
-
-def _with_flips(atlas: Atlas, entries: Sequence[Entry]) -> tuple[object, ...]:
-    return len(entries), percent(median(map(accuracy, entries))), *elsewhere(atlas, entries)
 
 
 def number_test_table(atlas: Atlas) -> str:
@@ -137,6 +108,5 @@ def _against_random_divisions(flips: Mapping[tuple[str, str], float]) -> tuple[f
 
 COMPARISONS: dict[str, Callable[[Atlas], str]] = {
     "values": values_table,
-    "random": random_table,
     "number-test": number_test_table,
 }
