@@ -1,10 +1,10 @@
-"""The CPU seconds of the phases of `pivotal find`: the search, the random sets, the checks of the evidence, the page.
+"""The CPU seconds of the parts of `pivotal find`, and the passes of the model over one position of a prefix.
 
     python benchmarks/find_time.py [--model wiki-lstm] [--phenomenon number-agreement] [--sites all] [--steps every]
-        [--values natural] [--runs 1] [--controls 19 99]
+        [--values natural] [--search exchange]
 
-The defaults are those of `make demo`, with 99 random sets. Each number of --controls is one row of random sets, timed
-with the intervention that the search found. Loading the model and the pairs is not counted. One thread.
+The defaults are those of `make demo`. One thread. A pass is counted where it runs, whatever the number of blocks that
+it skips. `preparing` is all before the search but loading the model: the pairs, their trees, and the natural ranges.
 """
 
 from __future__ import annotations
@@ -12,34 +12,35 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from timing import spent, timed
 
-from pivotal.evidence import CONTROLS, summarise
-from pivotal.evidence.controls import random_control
-from pivotal.evidence.examination import Examination
+from pivotal.evidence import summarise
 from pivotal.jobs import find as job
-from pivotal.models import LanguageModel, load_model
-from pivotal.problem.prepare import as_read, training_problem
+from pivotal.models import load_model
+from pivotal.models.base import LanguageModel
 from pivotal.questions.question import Question
-from pivotal.records.intervention import Intervention
 from pivotal.report.page import write_report
-from pivotal.searches.exchange import Exchange
+from pivotal.searches import SEARCHES, choose
 from pivotal.units import Steps, Values
 
-CHECKS = {
-    "knowledge_of": "the model knows it",
-    "natural_range": "natural values",
-    "interchange": "counterfactual states",
-    "dose_response": "dose and response",
-    "paths_of": "through the model",
-    "cue_swap": "another cue",
-    "text_cost": "ordinary text",
-    "necessity": "necessity",
+PARTS = {
+    "random sets": (summarise, ("random_control",)),
+    "scores, fidelity": (summarise, ("scores_of",)),
+    "unseen words": (summarise, ("unseen_words",)),
+    "ordinary text": (summarise, ("text_cost",)),
+    "necessity": (summarise, ("necessity",)),
+    "other checks": (
+        summarise,
+        ("turned_away", "natural_range", "interchange", "dose_response", "paths_of", "cue_swap"),
+    ),
+    "traces, pages of units": (job, ("trace_held_out", "profile_units")),
 }
+passes: dict[str, float] = defaultdict(float)
 
 
 def main() -> None:
@@ -51,46 +52,49 @@ def main() -> None:
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=get_args(Steps))
     parser.add_argument("--values", default="natural", choices=get_args(Values))
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--controls", type=int, nargs="+", default=[19, CONTROLS])
+    parser.add_argument("--search", default="exchange", choices=list(SEARCHES))
     args = parser.parse_args()
     torch.set_num_threads(1)
     question = Question(args.model, args.phenomenon, sites=args.sites, steps=args.steps, values=args.values)
     model = load_model(args.model, device="cpu")
-    timed(job._Run, "_search", "search")
-    timed(summarise, "scores_of", "scores, fidelity")
-    timed(summarise, "unseen_words", "unseen words")
-    timed(summarise, "random_control", "random sets")
-    for name, label in CHECKS.items():
-        timed(job if name == "knowledge_of" else summarise, name, label)
-    timed(job, "trace_held_out", "traces of sentences")
-    timed(job, "profile_units", "pages of units")
+    count_passes()
+    measure(job._Run, "_search", "search")
+    for label, (module, names) in PARTS.items():
+        for name in names:
+            measure(module, name, label)
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
-        found = job.find(question, Exchange(), runs=args.runs, out=str(Path(folder) / "run"), model=model)
+        found = job.find(question, choose(args.search, None, {}), out=str(Path(folder) / "run"), model=model)
+        before = time.process_time()
         write_report(found.folder)
+        spent["page"] = time.process_time() - before
         whole = time.process_time() - started
-        intervention = found.folder.intervention()
-    spent["page, files and the rest"] = whole - sum(spent.values())
-    for label, seconds in spent.items():
-        print(f"{label:26} {seconds:7.1f} s {seconds / whole:6.1%}")
-    checks = sum(spent[label] for label in (*CHECKS.values(), "unseen words"))
-    print(f"{'in all':26} {whole:7.1f} s; checks other than random sets {checks / whole:.1%}")
-    compare_controls(question, model, intervention, args.controls)
+    print(found)
+    measured = sum(spent[label] for label in ("search", *PARTS))
+    spent["preparing, files"] = whole - measured - spent["page"]
+    for label in ("preparing, files", "search", *PARTS, "page"):
+        print(f"{label:24} {spent[label]:7.1f} s {spent[label] / whole:6.1%} {passes[label]:9,.0f} passes")
+    checks = sum(spent[label] for label in PARTS if "pages" not in label)
+    print(
+        f"{'in all':24} {whole:7.1f} s; evidence {checks:.1f} s, {checks / spent['search']:.2f} of the search"
+    )
 
 
-def compare_controls(
-    question: Question, model: LanguageModel, intervention: Intervention, sizes: list[int]
-) -> None:
-    """Time several numbers of random sets."""
-    train_pairs, test_pairs = question.divide(as_read(question, model, question.load_pairs()))
-    train = training_problem(question, model, train_pairs)
-    test = train.on(test_pairs)
-    train.bounds()  # the natural ranges are measured once, before the first fit
-    for sets in sizes:
-        started = time.process_time()
-        random_control(Examination(intervention, test), train, sets, Exchange().terms, 0)
-        print(f"{sets} random sets: {time.process_time() - started:.1f} s")
+def count_passes() -> None:
+    """Count the positions, times runs, of every pass."""
+    states = LanguageModel.states
+
+    def counted(self: LanguageModel, *args: Any) -> torch.Tensor:
+        found = states(self, *args)
+        passes["all"] += found.shape[0] * found.shape[1]
+        return found
+
+    LanguageModel.states = counted  # type: ignore[method-assign]
+
+
+def measure(owner: Any, name: str, label: str) -> None:
+    timed(owner, name, label)
+    timed(owner, name, label, lambda: passes["all"], passes)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ _TOGETHER = 50
 _BEST, _BEHIND = 8, 0.25
 """Of the random sets, the leading eighth is scored on all prefixes, and so is every set that is less than 25 points
 behind the found one."""
-_ROUNDS, _GAIN = 5, 0.01
-"""The best eighth is fitted in rounds, as long as a round adds more than one point to its flips."""
+_ROUNDS, _GAIN = 10, 0.005
+"""The best eighth is fitted in rounds, as long as a round adds more than half a point to its flips."""
 _BATCH, _POSITIONS = 16, 64
 """The prefixes of an update of values for unseen words, and the positions of KL at which they are scored."""
 _SEED = 7_919
@@ -109,7 +109,7 @@ def _fitted_for_flips(
     fitted until they stop improving.
     """
     flips = dataclasses.replace(terms, kl_weight=0.0, max_kl=None, max_change=None)
-    refit = Refit(terms=flips, updates=4, rate=0.3, batch=8, looks=1)
+    refit = Refit(terms=flips, updates=2, rate=0.3, batch=8, looks=1)
     values = better_ends(train.sample(_PREFIXES, seed), flips) * spread(part.space, mask)
     shares = flips_of(mask, values, part.sample(_FEW, seed)).mean(1)
     most = -(-len(mask) // _BEST)

@@ -172,15 +172,13 @@ def right_of(problem: Problem, mask: Tensor, values: Tensor) -> np.ndarray:
 
 @torch.no_grad()
 def score_many(interventions: Sequence[Intervention], problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), and KL over all positions, from a sample of them if there are many. The
-    interventions are processed in chunks, because the masks of a thousand interventions can take gigabytes."""
-    at_once, flips, kl = problem.runs_at_once(), [], []
+    """Flips (interventions x examples), and KL over all positions, from a sample of them if there are many."""
     few = problem.tree.n_live <= _POSITIONS
     drawn = None if few else problem.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
-    for start in range(0, len(interventions), at_once):
-        some = interventions[start : start + at_once]
-        pairs = [dense(i, problem.space, problem.model.device) for i in some]
-        outcome = problem.run(*(torch.cat(tensors) for tensors in zip(*pairs, strict=True)))
+    pairs = [dense(i, problem.space, problem.model.device) for i in interventions]
+    mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+    flips, kl = [], []
+    for outcome in _in_chunks(mask, values, problem):
         flips.append(outcome.flipped().cpu().numpy())
         kl.append(Terms(kl_weight=1.0).costs(problem, outcome, drawn)[:, 0].cpu().numpy())
     return np.concatenate(flips), np.concatenate(kl)

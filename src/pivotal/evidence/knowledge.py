@@ -14,10 +14,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES, enough_to_flip, labels_ignore_cue
-from pivotal.models.tree import PrefixTree
 from pivotal.printing import chance
 from pivotal.problem.asking import Tokens
-from pivotal.problem.divergence import divergence
 from pivotal.problem.problem import Problem
 from pivotal.questions.cue_labels import contradicted, cue_tells
 from pivotal.questions.pairs import PairSet
@@ -31,8 +29,8 @@ ONE_SIDED = 0.95
 """A larger share of pairs in which the model prefers the same label is one-sided."""
 _MOST_TEST = 0.5
 """The largest share of held-out pairs that is proposed."""
-_SWAPPED, _COMPARED = 256, 96
-"""The most prefixes whose counterfactual prefixes are asked, and the most pairs of forms whose KL is measured."""
+_SWAPPED, _COMPARED = 256, 128
+"""The most prefixes whose counterfactual prefixes are asked, and those at so many positions of which KL is measured."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 
@@ -234,12 +232,12 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     own, other = part.tree.sequences(), forms.tree.sequences()
     changed = np.array([other[j] != own[i] for j, i in enumerate(of)])
     towards = changed & (called == part.direction[of])
-    if not towards.any():
+    matched = problem.sample(_COMPARED).matched
+    if matched is None or not towards.any():
         return None
-    rows = np.flatnonzero(towards)
-    few = rows[np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(int)]
+    same = matched[0]
     return CueSwap(
-        kl=_swap_kl(part, [own[of[j]] for j in few], [other[j] for j in few]),
+        kl=float(same.positions.weight @ same.untouched.once(same.said[:, None])[:, 0]),
         flipped=share(preferred == called, towards),
         by_direction={
             label: share(preferred == called, towards & (called == d))
@@ -252,26 +250,3 @@ def cue_swap(problem: Problem) -> CueSwap | None:
             if (called == d).any()
         },
     )
-
-
-def _swap_kl(problem: Problem, own: list[list[int]], other: list[list[int]]) -> float:
-    """KL(own || other), averaged over all positions of a sentence, then over the sentences."""
-    model, count = problem.model, len(own)
-    tree = PrefixTree.build([*own, *other])
-    states = model.states(model.prepare(tree))[:, 0]
-    pairs: list[tuple[int, int]] = []
-    lengths: list[int] = []
-    for i, (a, b) in enumerate(zip(own, other, strict=True)):
-        same = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-        # Positions are compared from the end: the two forms of the cue may have different numbers of tokens. The last
-        # positions always differ, also if one form continues the other ("did", "did n't").
-        steps = max(1, min(len(a), len(b)) - same)
-        paths = [tree.live_row[tree.path(int(tree.leaf[k]))][-steps:] for k in (i, count + i)]
-        pairs += list(zip(*(path.tolist() for path in paths), strict=True))
-        lengths += [len(a) + 1] * steps
-    distinct, back = np.unique(np.array(pairs), axis=0, return_inverse=True)
-    each = [
-        divergence(model.readout(states[a]), model.readout(states[b])[:, None])[:, 0].cpu()
-        for a, b in (chunk.unbind(1) for chunk in torch.as_tensor(distinct, device=model.device).split(_ROWS))
-    ]
-    return float((torch.cat(each).numpy()[back.ravel()] / np.array(lengths)).sum() / count)

@@ -289,8 +289,7 @@ class Batch:
         """The rows of the last nodes, and what the untouched model says there after the counterfactual prefix and after
         the prefix itself."""
         last = torch.as_tensor(self.tree.live_row[self.examples.leaves], device=self.model.device)
-        said = self._counterfactuals.said(self.model, self.tree)
-        return last, self._reference(said[last]), self._reference(self.tensors.clean[last])
+        return last, self._reference(self.said[last]), self._reference(self.tensors.clean[last])
 
     # -- what else changes --------------------------------------------------------------------------------------
 
@@ -308,7 +307,12 @@ class Batch:
     def counterfactual(self) -> KLReference:
         """KL(counterfactual || edited), where the counterfactual is what the untouched model says after the
         counterfactual prefix. The examples must be matched with those prefixes."""
-        return self._reference(self._counterfactuals.said(self.model, self.tree))
+        return self._reference(self.said)
+
+    @cached_property
+    def said(self) -> Float[Tensor, "live width"]:
+        """The states that the untouched model predicts from at the matching nodes of the counterfactual prefixes."""
+        return self._counterfactuals.said(self.model, self.tree)
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
