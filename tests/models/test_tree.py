@@ -60,21 +60,12 @@ def examples(draw: st.DrawFn) -> Examples:
     return Examples(sequences, cues, directions, draw(st.sampled_from(["single", "every", None])))
 
 
-def path(tree: PrefixTree, node: int) -> list[int]:
-    """The nodes from depth 1 down to this one."""
-    nodes = []
-    while node > 0:
-        nodes.append(node)
-        node = int(tree.parent[node])
-    return nodes[::-1]
-
-
 @given(examples())
 @SOME
 def test_every_leaf_spells_its_prefix(given: Examples) -> None:
     tree = given.tree()
     for e, tokens in enumerate(given.sequences):
-        nodes = path(tree, int(tree.leaf[e]))
+        nodes = tree.path(int(tree.leaf[e]))
         assert tree.token[nodes].tolist() == tokens
         assert tree.live[nodes].tolist() == [given.live(e, p) for p in range(len(tokens))]
         assert tree.edited[nodes].tolist() == [given.edited(e, p) for p in range(len(tokens))]
@@ -90,7 +81,7 @@ def test_there_is_one_node_per_distinct_key(given: Examples) -> None:
     tree = given.tree()
     node_of: dict[tuple[Any, ...], int] = {}
     for e, keys in enumerate(given.keys()):
-        for key, node in zip(keys, path(tree, int(tree.leaf[e])), strict=True):
+        for key, node in zip(keys, tree.path(int(tree.leaf[e])), strict=True):
             assert node_of.setdefault(key, node) == node
     assert len(tree) == len(node_of) == len(set(node_of.values()))
     live = {given.key(e, p) for e, s in enumerate(given.sequences) for p in range(len(s)) if given.live(e, p)}
@@ -108,7 +99,7 @@ def test_restrict_equals_building_from_the_subset(given: Examples, data: st.Data
 
     def described(tree: PrefixTree) -> list[list[tuple[int, ...]]]:
         columns = (tree.token, tree.depth, tree.direction, tree.edited, tree.live)
-        return [[tuple(int(c[n]) for c in columns) for n in path(tree, int(leaf))] for leaf in tree.leaf]
+        return [[tuple(int(c[n]) for c in columns) for n in tree.path(int(leaf))] for leaf in tree.leaf]
 
     # Order within a level may differ, so the trees are compared along the paths to their leaves.
     assert described(part) == described(built)
@@ -123,7 +114,7 @@ def test_spread_sums_over_the_examples_below(given: Examples, data: st.DataObjec
     numbers = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)))
     naive = np.zeros(len(tree) + 1)
     for leaf, number in zip(tree.leaf, numbers, strict=True):
-        naive[[0, *path(tree, int(leaf))]] += number
+        naive[[0, *tree.path(int(leaf))]] += number
     assert np.allclose(tree.spread(numbers), naive)
 
 
@@ -212,7 +203,7 @@ def test_a_packed_node_sees_its_own_sentence(
     (part,) = parts(tree, 1000, shared=True)
     layout = packed(tree, part, priming, CPU, cached=cached)
     for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True):
-        assert sees(layout, place) == [*priming, *tree.token[path(tree, node)]]
+        assert sees(layout, place) == [*priming, *tree.token[tree.path(node)]]
     edited = {place: span.direction for span in layout.spans for place in range(span.start, span.stop)}
     expected = {
         place: int(tree.direction[node])
@@ -230,9 +221,9 @@ def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps
     flat = layout.tokens.reshape(-1)
     for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True):
         start = place - place % layout.tokens.shape[1]
-        assert flat[start : place + 1].tolist() == [9, *tree.token[path(tree, node)]]
+        assert flat[start : place + 1].tolist() == [9, *tree.token[tree.path(node)]]
     assert layout.edited is not None
-    copies = sum(int(tree.edited[node]) for end in part.ends for node in path(tree, int(end)))
+    copies = sum(int(tree.edited[node]) for end in part.ends for node in tree.path(int(end)))
     assert len(layout.edited) == copies == sum(span.stop - span.start for span in layout.spans)
 
 

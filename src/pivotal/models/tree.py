@@ -183,17 +183,13 @@ class PrefixTree:
 
     def restrict(self, examples: np.ndarray) -> PrefixTree:
         """The tree of some examples, with its nodes in the same order."""
-        return replace(self, leaf=self.leaf[examples]).reordered(np.flatnonzero(self.ancestors(examples)))
-
-    def ancestors(self, examples: np.ndarray) -> np.ndarray:
-        """For each node, whether it is on the path to some of these examples."""
         keep = np.zeros(len(self.token), dtype=bool)
+        keep[0] = True
         front = np.unique(self.leaf[examples])
         while len(front):
             keep[front] = True
             front = np.unique(self.parent[front[front > 0]])
-        keep[0] = True
-        return keep
+        return replace(self, leaf=self.leaf[examples]).reordered(np.flatnonzero(keep))
 
     def rows_in(self, other: PrefixTree, examples: np.ndarray) -> np.ndarray:
         """For each live node, its row among the live nodes of another tree, in which the examples of this one have
