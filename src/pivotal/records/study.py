@@ -63,7 +63,7 @@ class CrossScore(Record, frozen=True, forbid_unknown_fields=False, kw_only=True)
     @property
     def moved(self) -> float:
         """The largest change in accuracy; rounded, so that 5 points are not more than 5 points."""
-        return round(max(abs(share - self.untouched) for share in self.edited.values()), 9)
+        return round(max((abs(share - self.untouched) for share in self.edited.values()), default=0.0), 9)
 
 
 class JudgedRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
