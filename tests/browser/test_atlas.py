@@ -44,17 +44,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = place / "renamed.jsonl"
     renamed.save(path)
     (place / "recipe.yaml").write_text(RECIPE.format(renamed=path))
-    given = [
-        "atlas",
-        str(place / "recipe.yaml"),
-        "--only",
-        "planted*, every",
-        "--out",
-        str(place / "study"),
-        "--json",
-        "-q",
-    ]
-    done = CliRunner().invoke(app, given)
+    given = ("--only", "planted*, every", "--out", str(place / "study"), "--json", "-q")
+    done = CliRunner().invoke(app, ["atlas", str(place / "recipe.yaml"), *given])
     assert done.exit_code == 0, done.output
     return Path(json.loads(done.stdout)["site"]).parent
 

@@ -101,17 +101,8 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
 
 
 def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal: Run, files: Path, tmp_path: Path) -> None:
-    find = (
-        "find",
-        "planted",
-        f"blimp:{files / 'one.jsonl'}",
-        "--test",
-        "4",
-        "--updates",
-        "5",
-        "--controls",
-        "0",
-    )
+    short = ("--test", "4", "--updates", "5", "--controls", "0")
+    find = ("find", "planted", f"blimp:{files / 'one.jsonl'}", *short)
     refused = pivotal(*find, "--out", tmp_path / "run")
     assert refused.code == 2 and "and the 3 held-out pairs have 1. Add pairs" in refused.err
     assert not (tmp_path / "run").exists()

@@ -45,13 +45,8 @@ def test_the_pairs_of_the_file_are_held_out_in_every_verb(pivotal: Any, files: P
         assert scored["pairs"]["asked"] == count
     assert pivotal("evaluate", "run/interventions/0", "train.jsonl", "--json").code == 0
     assert "already finished" in pivotal(*asked, "--out", "run", "--evidence", "none").err
-
-
-def test_another_file_makes_another_run(pivotal: Any, files: Path) -> None:
-    asked = ("find", "planted", "train.jsonl", "--test", "held.jsonl", *QUICK, "--out", "run")
-    assert pivotal(*asked, "--evidence", "none").code == 0
     PAIRS[1::5].save("held.jsonl")
-    pivotal(*asked).refused("holds another run: the held-out pairs have changed")
+    pivotal(*asked, "--out", "run").refused("holds another run: the held-out pairs have changed")
     pivotal("evaluate", "run").refused("the held-out pairs have changed")
 
 
@@ -92,10 +87,6 @@ def test_labels_in_the_other_order_are_the_same_labels(files: Path) -> None:
     PairSet("turned", ("plural", "singular"), tuple(turned)).save("turned.jsonl")
     train, test = (q := Question("planted", "train.jsonl", test="turned.jsonl")).divide(q.load_pairs())
     assert test.pairs == HELD_OUT.pairs and train.pairs == TRAIN.pairs
-
-
-def test_numbers_stay_numbers() -> None:
-    assert Question(test="81") == Question(test=81) and Question(test="0.2") == Question(test=0.2)
 
 
 @pytest.mark.parametrize("form", ["set", "rows", "path"])

@@ -25,7 +25,6 @@ def test_list(pivotal: Any, kind: str, known: str) -> None:
 
 
 def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:
-    """All three once said something else."""
     from pivotal.models import load_model
     from pivotal.problem.problem import Problem
     from pivotal.questions.phenomena import load_phenomenon

@@ -87,8 +87,17 @@ def test_an_unknown_verb_is_a_usage_error(pivotal: Any) -> None:
     pivotal("report", "r").refused("No such command 'report'. Did you mean 'show'?")
 
 
-def test_help_does_not_load_torch() -> None:
-    code = "import sys, pivotal.cli.main; sys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pivotal.cli.main",
+        "from pivotal.cli import complete as c; c.models(''), c.searches(''), c.phenomena(''), c.recipes('')",
+        "import pivotal; q = pivotal.Question(phenomenon='planted'); q.divide(q.load_pairs())",
+    ],
+    ids=["help", "completion", "question"],
+)
+def test_what_must_be_quick_does_not_load_torch(code: str) -> None:
+    code = f"{code}; import sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

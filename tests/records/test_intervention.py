@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from pivotal.errors import PivotalError
-from pivotal.files import write_atomically
 from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
@@ -173,20 +172,6 @@ def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path
     rows = json.loads((head.save(tmp_path) / "card.json").read_text(encoding="utf-8"))["units"]
     assert [row.get("size") for row in rows] == [None, 3]
     assert Intervention.load(tmp_path) == head
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def dies(partial: Path) -> None:
-        partial.write_text("half of the n")
-        raise KeyError("killed")
-
-    with pytest.raises(KeyError, match="killed"):
-        write_atomically(path, dies)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_save_that_dies_leaves_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

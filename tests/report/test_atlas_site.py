@@ -58,19 +58,8 @@ def test_a_folder_with_other_files_stays_as_it_is(tmp_path: Path, theirs: str) -
 
 def test_every_name_has_a_file_of_its_own() -> None:
     """Names in other scripts, and names that differ only in signs or capitals, which some disks do not tell apart."""
-    names = [
-        "格標記",
-        "量詞",
-        "größe",
-        "gr-e",
-        "+",
-        "a b",
-        "a-b",
-        "A-B",
-        "a--b",
-        "npi_present_1",
-        "tinyllama-1.1b",
-    ]
+    names = ["格標記", "量詞", "größe", "gr-e", "+", "a b", "a-b", "A-B", "a--b"]
+    names += ["npi_present_1", "tinyllama-1.1b"]
     slugs = [slug(name) for name in names]
     assert len(set(slugs)) == len(names) and all(part.isascii() and part == part.lower() for part in slugs)
     assert slugs[-2:] == names[-2:]
