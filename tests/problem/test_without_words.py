@@ -69,7 +69,7 @@ def test_the_log_ratio_says_to_which_of_the_two_the_edited_model_is_nearer() -> 
     ]
     assert problem.clean_log_ratio.tolist() == pytest.approx(untouched, abs=1e-5)
     assert outcome.flipped().tolist() == [[False] * 8, [True] * 8]
-    assert Gap(problem).closed(outcome.states[:, 1:])[0].value == pytest.approx(1, abs=1e-5)
+    assert Gap(problem, outcome.states[:, 1:]).closed[0][0].value == pytest.approx(1, abs=1e-5)
 
 
 def test_nothing_is_claimed_to_be_known_of_words() -> None:
@@ -117,7 +117,7 @@ def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
         {"short": ["The noun0a", "The noun0b"], "long": ["The noun0a near", "The noun0b near"]}
     )
     problem = Problem(model(), pairs)
-    gap = Gap(problem)
+    gap = Gap(problem, problem.tensors.clean[:, None])
     assert np.isfinite(gap.from_cue).all() and (gap.asked > 0).all()
 
 
@@ -161,4 +161,4 @@ def test_real_models_are_asked_what_they_say_next(name: str) -> None:
     mask, values = torch.ones(1, 2, len(problem.space)), torch.zeros(1, 2, problem.space.coordinates)
     outcome = problem.run(mask, values)
     assert outcome.flipped().all()
-    assert Gap(problem).closed(outcome.states)[0].value == pytest.approx(1, abs=1e-3)
+    assert Gap(problem, outcome.states).closed[0][0].value == pytest.approx(1, abs=1e-3)
