@@ -165,7 +165,11 @@ def test_other_questions_are_asked_with_the_units_set() -> None:
     planted = plant()
     model, pairs = planted.model, PlantedAgreement().pairs()
     found = Attribution(max_units=3, refit=20).solve(pivotal.Problem(model, pairs.sample(200))).best
-    own = pivotal.transfer(found, model, "planted").rows[0].effect
+    moved = pivotal.transfer(found, model, "planted")
+    assert "planted: 100.0% [" in repr(moved) and "preferences flip; 100.0% [" in repr(moved)
+    own = moved.rows[0].effect
+    (row,) = moved.to_frame().to_dict("records")
+    assert (row["question"], row["flipped"], row["untouched"]) == ("planted", 1, 1) and row["plural"] < 1
     assert own is not None and own.flipped is not None and own.flipped.value == 1
     # The same pairs under other names: mapped they flip, otherwise only accuracy is told.
     other = replace(pairs, labels=("one", "many"), pairs=tuple(replace(p, label="") for p in pairs[:60]))

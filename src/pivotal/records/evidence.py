@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pivotal.printing import chance
+from pivotal.records.frame import to_frame
 from pivotal.records.serial import Number, Record
 
 
@@ -274,6 +275,12 @@ class Effect(Record, frozen=True, kw_only=True):
     """The change in accuracy of the untouched model if its sentences have the other forms of the cue words, where they
     have such words: what a real change does."""
 
+    def told(self) -> str:
+        """The figures in one line."""
+        flipped = "" if self.flipped is None else f"{self.flipped} of {self.pairs:,} preferences flip; "
+        edited = ", ".join(f"{share} towards {label}" for label, share in self.edited.items())
+        return f"{flipped}{self.untouched} are right untouched, {edited}"
+
     @property
     def expected(self) -> float:
         """What random sets with the same KL, or a real change of the cue, move it by."""
@@ -427,3 +434,29 @@ class Transfer(Record, frozen=True, kw_only=True):
     """The phenomenon that the intervention was found for."""
     directions: tuple[str, str]
     rows: tuple[TransferRow, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            [f"Transfer({self.phenomenon} in {self.model})"]
+            + [
+                f"{row.question}: {row.reason if row.effect is None else row.effect.told()}"
+                for row in self.rows
+            ]
+        )
+
+    def to_frame(self) -> Any:
+        """A data frame with a row for each question that the model can score: its pairs, the share that flips, and the
+        share that is right untouched and with the intervention in each direction."""
+        effects = [(row.question, row.effect) for row in self.rows if row.effect is not None]
+        return to_frame(
+            [
+                {
+                    "question": question,
+                    "pairs": effect.pairs,
+                    "flipped": effect.flipped and effect.flipped.value,
+                }
+                | {"untouched": effect.untouched.value}
+                | {label: share.value for label, share in effect.edited.items()}
+                for question, effect in effects
+            ]
+        )
