@@ -203,6 +203,9 @@ def test_a_card_cannot_make_the_command_download_a_model(
     pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
         "is not on this machine", "--model hf:nobody/nothing"
     )
+    if verb[0] != "certify":
+        (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "MyModel"}))
+        pivotal(verb[0], tmp_path / "card", *verb[1:]).refused("was in memory or has moved", "--model")
 
 
 @pytest.mark.slow

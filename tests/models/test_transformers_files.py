@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny import random_model, save_tiny, tokenizer
+from tests.models.tiny import PREFIXES, drawn, random_model, save_tiny, tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
@@ -190,3 +191,20 @@ def test_bos_is_read_where_llama_cpp_reads_it(tmp_path: Path, otherwise: bool) -
             key = b"tokenizer.ggml.add_bos_token\x07\0\0\0" if said else b""
             (tmp_path / "a.gguf").write_bytes(header + kind + key + said + b"weights")
             assert wants_bos(tmp_path / "a.gguf", otherwise) == expected
+
+
+def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "tiny")
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    inside = load_model(network, AutoTokenizer.from_pretrained(folder), name="mine")
+    found, loaded = drawn(inside, "mlp"), load_model(folder)
+    assert loaded.fingerprint() != inside.fingerprint()
+    edited = loaded.intervened(found, direction="plural")
+    assert edited.next_words(PREFIXES[0]) == inside.intervened(found, direction="plural").next_words(
+        PREFIXES[0]
+    )
+    with torch.no_grad():
+        next(network.parameters())[0, 0] += 1
+    other = load_model(network, loaded.tokenizer, name="mine")
+    with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
+        load_model(folder).intervened(drawn(other, "mlp"), direction="plural")

@@ -126,7 +126,15 @@ class Saved:
         name any model, and that must not download anything."""
         from pivotal.problem.prepare import model_of
 
-        model = model_of(self.question, self.options.device, download=self.options.model is not None)
+        named = self.options.model is not None
+        try:
+            model = model_of(self.question, self.options.device, download=named)
+        except PivotalError as error:
+            if named or "--model" in str(error):
+                raise
+            cure = "If the model of the run was in memory or has moved, name it with --model."
+            raise PivotalError(f"{error} {cure}") from None
+        model.recognise(self.intervention.model_fingerprint)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=self.options.any_model)
         whole = {} if self.folder is None else self.folder.bases()
         return model.in_bases(whole).in_bases(self.intervention.bases)

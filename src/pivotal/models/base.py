@@ -63,6 +63,9 @@ class LanguageModel(ABC):
     def fingerprint(self) -> str:
         """An identifier of the weights and the vocabulary. Models with the same fingerprint are the same function."""
 
+    def recognise(self, fingerprint: str) -> None:  # noqa: B027 - most models have one fingerprint
+        """Take this fingerprint if the same weights have it in memory. A loaded model has that of its files."""
+
     def encode(self, text: str) -> Encoding:
         """The tokens of a prefix. Raises PivotalError if a word is outside the vocabulary."""
         return self.vocabulary.encode(text)
@@ -250,6 +253,7 @@ class LanguageModel(ABC):
         A single-step intervention acts at one word of the prompt: `cue` is its text or its 0-based index. The
         intervention must come from this model, unless `any_model` is set.
         """
+        self.recognise(intervention.model_fingerprint)
         intervention.check_model(self.name, self.fingerprint(), any_model=any_model)
         if intervention.steps == "single" and cue is None:
             raise PivotalError(

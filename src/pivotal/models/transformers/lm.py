@@ -71,10 +71,8 @@ class TransformersLM(ChunkedLM):
         size = int(embedding.shape[0])
         self.vocabulary = Tokens(tokenizer, size, priming)
         own = self.vocabulary.priming == self.vocabulary.added
-        read_first = None if own else self.vocabulary.priming_text()
-        self._fingerprint = _fingerprint(
-            fingerprint or checksum(model), digest_of_words(tokenizer), read_first
-        )
+        self._read_first = None if own else self.vocabulary.priming_text()
+        self._fingerprint = self._known_by(fingerprint or checksum(model))
         with self.lock:
             anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)
@@ -101,6 +99,13 @@ class TransformersLM(ChunkedLM):
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def recognise(self, fingerprint: str) -> None:
+        if fingerprint != self._fingerprint and fingerprint == self._known_by(checksum(self.network)):
+            self._fingerprint = fingerprint
+
+    def _known_by(self, weights: str) -> str:
+        return _fingerprint(weights, digest_of_words(self.tokenizer), self._read_first)
 
     def describe(self) -> str:
         """One line about how this model reads sentences."""
