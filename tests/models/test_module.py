@@ -76,7 +76,7 @@ def test_a_module_in_half_precision(head: bool) -> None:
 
 def test_logits_are_the_module_s_own() -> None:
     module = convolutional()
-    lm = ModuleLM("convolutional", module, WORDS, SITES)
+    lm = ModuleLM("convolutional", module, {word: i for i, word in reversed([*enumerate(WORDS)])}, SITES)
     for text in PREFIXES:
         ids = lm.encode(text).ids
         torch.testing.assert_close(lm.next_logits([ids])[0], module(torch.tensor([ids]))[0, -1])

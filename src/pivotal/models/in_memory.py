@@ -12,6 +12,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.vocabulary import in_order
 
 _RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
 
@@ -63,13 +64,7 @@ def _only(module: nn.Module, kinds: type | tuple[type, ...]) -> Any:
 
 def _words(tokenizer: Any, module: nn.Module) -> Sequence[str]:
     if isinstance(tokenizer, Mapping):
-        words = {i: word for word, i in tokenizer.items()}
-        if words.keys() != set(range(len(tokenizer))):
-            raise PivotalError(
-                f"The ids of {len(tokenizer)} words must be 0 to {len(tokenizer) - 1}, each once, but those given are "
-                f"{str(list(words))[:60]}."
-            )
-        tokenizer = [words[i] for i in range(len(words))]
+        return in_order(tokenizer)
     listed = isinstance(tokenizer, Sequence) and not isinstance(tokenizer, str)
     if listed and all(isinstance(word, str) for word in tokenizer):
         return tokenizer

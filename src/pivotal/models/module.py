@@ -21,7 +21,7 @@ from pivotal.models.tensors import checksum, wide
 from pivotal.models.transformers.anatomy import Head
 from pivotal.models.transformers.tokens import Tokens, words_of
 from pivotal.models.tree import PrefixTree
-from pivotal.models.vocabulary import WordVocabulary
+from pivotal.models.vocabulary import WordVocabulary, in_order
 from pivotal.units import Site
 
 _STEPS = 7
@@ -41,15 +41,15 @@ class ModuleLM(ChunkedLM):
         self,
         name: str,
         module: nn.Module,
-        words: Sequence[str] | Any,
+        words: Sequence[str] | Mapping[str, int] | Any,
         sites: Mapping[str, str],
         *,
         priming: str | None = None,
         unk: str = "<unk>",
         batch_nodes: int = 16_384,
     ) -> None:
-        """`words` are the words in the order of their ids, or a tokenizer of transformers. `priming` is the text that
-        the model reads before every sentence; the default is none."""
+        """`words` are the words in the order of their ids, a mapping from words to ids, or a tokenizer of transformers.
+        `priming` is the text that the model reads before every sentence; the default is none."""
         self.name = name
         self._module = module.eval().requires_grad_(False)
         weight = next(module.parameters(), None)
@@ -63,6 +63,7 @@ class ModuleLM(ChunkedLM):
             self._taps = _taps(module, sites, tokens)
             self.sites = tuple(tap.site for tap in self._taps)
             self._head = _head(module, tokens, logits)
+        words = in_order(words) if isinstance(words, Mapping) else words
         self.vocabulary: WordVocabulary | Tokens
         if isinstance(words, Sequence):
             self.vocabulary = _vocabulary(words, size, priming or "", unk)

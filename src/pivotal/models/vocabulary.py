@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
@@ -78,6 +78,17 @@ class Vocabulary(ABC):
             return self.encode(text).ids == self.priming
         except PivotalError:
             return False
+
+
+def in_order(ids: Mapping[str, int]) -> list[str]:
+    """Words in the order of their ids, which must be 0, 1, 2 …"""
+    words = {i: word for word, i in ids.items()}
+    if words.keys() != set(range(len(ids))):
+        raise PivotalError(
+            f"The ids of {len(ids)} words must be 0 to {len(ids) - 1}, each once, but those given are "
+            f"{str(list(words))[:60]}."
+        )
+    return [words[i] for i in range(len(words))]
 
 
 class WordVocabulary(Vocabulary):
