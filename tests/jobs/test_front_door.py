@@ -114,6 +114,7 @@ def test_a_transformer_in_memory_is_not_moved() -> None:
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
+        ("a" * 300, None, "is not one of these"),
     ],
 )
 def test_what_is_not_a_model_is_refused(model: Any, tokenizer: Any, rule: str) -> None:

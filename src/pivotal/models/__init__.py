@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any, get_args
@@ -85,15 +86,19 @@ def load_model(
 
 
 def _opened(spec: str, **how: Any) -> LanguageModel:
-    for _, source in SOURCES.items():
-        if (model := source().open(spec, **how)) is not None:
-            return model
+    try:
+        for _, source in SOURCES.items():
+            if (model := source().open(spec, **how)) is not None:
+                return model
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
     cure = did_you_mean(spec, [name for name, _ in list_models()])
     if spec in phenomenon_names() or suffix_of(Path(spec)) in (*SUFFIXES, ".yaml", ".yml"):
         cure = f" That is a question: name it after the model, such as wiki-lstm {spec}."
     raise PivotalError(
-        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {spec!r} "
-        f"is not one of these.{cure}"
+        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but "
+        f"{spec[:200]!r} is not one of these.{cure}"
     )
 
 
