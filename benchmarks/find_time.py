@@ -25,7 +25,7 @@ from pivotal.models import load_model
 from pivotal.models.base import LanguageModel
 from pivotal.questions.question import Question
 from pivotal.report.page import write_report
-from pivotal.searches import SEARCHES, choose
+from pivotal.searches import choose
 from pivotal.units import Steps, Values
 
 PARTS = {
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=get_args(Steps))
     parser.add_argument("--values", default="natural", choices=get_args(Values))
-    parser.add_argument("--search", default="exchange", choices=list(SEARCHES))
+    parser.add_argument("--search", default="exchange")
     args = parser.parse_args()
     torch.set_num_threads(1)
     question = Question(args.model, args.phenomenon, sites=args.sites, steps=args.steps, values=args.values)

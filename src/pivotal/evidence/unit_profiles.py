@@ -37,7 +37,7 @@ MOST_UNITS = 60
 """The most units that get a profile."""
 MOST_SENTENCES = 2000
 """The most sentences of a text that are read."""
-_PREFIXES, _STATES = 512, 16
+_PREFIXES, _STATES = 256, 16
 """The prefixes whose states make the histograms, and those whose logits are compared."""
 _BINS, _OUTERMOST = 40, 0.005
 _WORDS = 10
