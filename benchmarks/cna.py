@@ -184,7 +184,7 @@ class Begun(Exchange):
 @torch.no_grad()
 def scores(test: Problem, states: Tensor, mask: Tensor, values: Tensor) -> dict[str, Any]:
     outcome = test.outcome_of(states)
-    asked, _ = Gap(test).closed(states)
+    ((asked, _),) = Gap(test, states).closed
     flipped = outcome.flipped()[0].numpy()
     return {
         "flips": float(flipped.mean()),

@@ -228,25 +228,20 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     of, called = np.array([places[id(pair)] for pair in forms.pairs]).T
     preferred = 1 - forms.direction
     share = shares_of(forms.pairs)
+    changed = np.array([form.prefix != part.pairs[i].prefix for form, i in zip(forms.pairs, of, strict=True)])
     # The counterfactual of a pair is the form that calls for the word that the untouched model does not prefer.
-    own, other = part.tree.sequences(), forms.tree.sequences()
-    changed = np.array([other[j] != own[i] for j, i in enumerate(of)])
-    towards = changed & (called == part.direction[of])
-    matched = problem.sample(_COMPARED).matched
+    towards, matched = changed & (called == part.direction[of]), problem.sample(_COMPARED).matched
     if matched is None or not towards.any():
         return None
-    same = matched[0]
+
+    def by_label(some: np.ndarray) -> dict[str, Share]:
+        each = {label: some & (called == d) for d, label in enumerate(part.labels)}
+        return {label: share(preferred == called, which) for label, which in each.items() if which.any()}
+
+    same, _ = matched
     return CueSwap(
         kl=float(same.positions.weight @ same.untouched.once(same.said[:, None])[:, 0]),
         flipped=share(preferred == called, towards),
-        by_direction={
-            label: share(preferred == called, towards & (called == d))
-            for d, label in enumerate(part.labels)
-            if (towards & (called == d)).any()
-        },
-        right={
-            label: share(preferred == called, called == d)
-            for d, label in enumerate(part.labels)
-            if (called == d).any()
-        },
+        by_direction=by_label(towards),
+        right=by_label(np.ones(len(of), dtype=bool)),
     )

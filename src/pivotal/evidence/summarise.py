@@ -122,17 +122,12 @@ def summarise(
 
 def scores_row(scores: Evaluation) -> dict[str, Any]:
     """The fields of `RunScores` that come from an evaluation."""
+    share = scores.flip_accuracy
+    same = ("target", "units", "kl", "kl_after_edit", "fidelity", "by_direction", "by_group", "drop_one")
     return {
-        "flip_accuracy": scores.flip_accuracy.value,
-        "interval": (scores.flip_accuracy.low, scores.flip_accuracy.high),
-        "target": scores.target,
-        "units": scores.units,
-        "kl": scores.kl,
-        "kl_after_edit": scores.kl_after_edit,
-        "fidelity": scores.fidelity,
-        "by_direction": scores.by_direction,
-        "by_group": scores.by_group,
-        "drop_one": scores.drop_one,
+        "flip_accuracy": share.value,
+        "interval": (share.low, share.high),
+        **{name: getattr(scores, name) for name in same},
     }
 
 
