@@ -55,6 +55,7 @@ def test_pairs_that_training_has_are_said(pivotal: Any, files: Path) -> None:
     prefixes = {pair.prefix for pair in TRAIN}
     shared = sum(pair.prefix in prefixes for pair in (*HELD_OUT, *TRAIN[:7]))
     asked = ("planted", "train.jsonl", "--test", "held.jsonl")
+    assert f"Warning: {shared} of the " in pivotal("check", *asked).out
     done = pivotal("find", *asked, *QUICK[:-1], "--evidence", "none", "--out", "run")
     assert (
         f"{shared} of the {len(HELD_OUT) + 7} held-out pairs of held.jsonl have the prefix of a" in done.err

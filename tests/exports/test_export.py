@@ -186,7 +186,9 @@ def test_a_folder_says_what_it_holds(tiny: Make, target: str, tmp_path: Path) ->
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
     assert "your model object" not in text
     write_files(replace(Portable.of(model.lm, found), in_memory=True), TARGETS.get(target)(), tmp_path)
-    assert "Use your model object and its tokenizer instead." in (tmp_path / "README.md").read_text()
+    text = (tmp_path / "README.md").read_text()
+    assert "Use your model object and its tokenizer instead." in text
+    assert ("model = ...  # your model" in text) == (target in ("peft", "pyvene", "snippet"))
 
 
 def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> None:

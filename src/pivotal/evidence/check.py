@@ -11,7 +11,14 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.controls import overlap_of
-from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
+from pivotal.evidence.knowledge import (
+    cue_swap,
+    few_to_flip,
+    knowledge_of,
+    not_unseen,
+    prefixes_to_flip,
+    warnings_of,
+)
 from pivotal.evidence.verdict import can_be_asked
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import askable
@@ -89,11 +96,11 @@ def check(
         warnings=warnings_of(knowledge, asked),
         reason=reason,
     )
-    return _with_held_out(found, problem, train, test, most) if len(test) else found
+    return _with_held_out(found, problem, train, test, most, question.test) if len(test) else found
 
 
 def _with_held_out(
-    found: CheckReport, problem: Problem, train: PairSet, test: PairSet, most: int
+    found: CheckReport, problem: Problem, train: PairSet, test: PairSet, most: int, file: object
 ) -> CheckReport:
     """The report with what the verdict will count: the held-out prefixes that can be flipped to each label."""
     held_out = test.at_most(most or len(test))
@@ -108,7 +115,7 @@ def _with_held_out(
         found,
         to_flip=towards,
         overlap=overlap_of(train, test),
-        warnings=(*found.warnings, *few),
+        warnings=(*found.warnings, *few, *not_unseen(file, train, test)),
     )
 
 

@@ -76,6 +76,14 @@ def knowledge_of(problem: Problem) -> Knowledge:
     )
 
 
+def not_unseen(file: object, train: PairSet, test: PairSet) -> list[str]:
+    """That held-out pairs of a file have the prefixes of training pairs. Other splits divide as they are told to."""
+    seen = {pair.prefix for pair in train}
+    known = sum(pair.prefix in seen for pair in test) if isinstance(file, str) else 0
+    said = f"{known:,} of the {len(test):,} held-out pairs of {file} have the prefix of a training pair"
+    return [f"{said}, so they are not unseen."] if known else []
+
+
 def warnings_of(knowledge: Knowledge, pairs: PairSet | None = None) -> tuple[str, ...]:
     """What speaks against asking the question, whatever the split, by the rules of the verdict."""
     said = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pivotal.errors import PivotalError
@@ -38,10 +39,11 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
     """Write the files of a target into an empty folder, with README.md and export.json."""
     notes = target.write(portable, folder)
     i = portable.intervention
+    loaded = rf"(model|tokenizer) = Auto\w+\.from_pretrained\({re.escape(repr(portable.base))}.*"
     text = render(
         "README.md",
         target=target,
-        use=notes.use,
+        use=re.sub(loaded, r"\1 = ...  # your \1", notes.use) if portable.in_memory else notes.use,
         in_memory=portable.in_memory,
         approximate=notes.approximate,
         priming=portable.priming,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.knowledge import few_to_flip, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, not_unseen, warnings_of
 from pivotal.files import LOCK, locked, slug
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
@@ -94,12 +94,7 @@ class Prepared:
                 f"Pairs left out because they have both held-out and training words: {self.dropped:,}. There are "
                 f"{len(train):,} to train on, and {len(test):,} are held out."
             )
-        seen = {pair.prefix for pair in train.pairs}
-        if isinstance(self.question.test, str) and (known := sum(p.prefix in seen for p in test.pairs)):
-            yield (
-                f"Warning: {known:,} of the {len(test):,} held-out pairs of {self.question.test} have the prefix of a "
-                "training pair, so they are not unseen."
-            )
+        yield from (f"Warning: {said}" for said in not_unseen(self.question.test, train.pairs, test.pairs))
 
     def open_folder(self, command: str, runs: int) -> RunFolder:
         """The folder of the unfinished run, or a new one. The bases of the model are saved there."""
