@@ -123,15 +123,8 @@ def _score_other(saved: Saved, phenomenon: str, labels: str, reading: Mapping[st
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import parse_labels, relabelled
 
-    asked = {
-        "phenomenon": phenomenon,
-        "keep": "",
-        "labels": "",
-        "columns": "",
-        "skip_bad": False,
-        "test": None,
-    }
-    question = replace(saved.question, **{**asked, **reading}).checked()
+    unasked = {"keep": "", "labels": "", "columns": "", "skip_bad": False, "test": None}
+    question = replace(saved.question, **{**unasked, **reading, "phenomenon": phenomenon}).checked()
     parts, mapping = question.load_parts(), parse_labels(labels)
     trained = _trained_prefixes(saved)
     if len(parts) == 1 and parts[0].pairs is not None:

@@ -117,18 +117,9 @@ def _show_run(path: Path, page: Path | None, json: bool) -> None:
     folder, summary = read_run(path, lambda run: (run, run.summary() if run.finished else None))
     files = sorted(entry.name for entry in folder.path.iterdir() if not entry.name.startswith("."))
     if json:
-        terminal.as_json(
-            {
-                "folder": str(folder.path),
-                "kind": "run",
-                "finished": summary is not None,
-                "settings": folder.settings,
-                "command": folder.info.command or "",
-                "summary": summary,
-                "report": _text(page),
-                "files": files,
-            }
-        )
+        state = {"folder": str(folder.path), "kind": "run", "finished": summary is not None}
+        asked = {"settings": folder.settings, "command": folder.info.command or ""}
+        terminal.as_json({**state, **asked, "summary": summary, "report": _text(page), "files": files})
         return
     _print_question(folder, summary)
     if summary is None:

@@ -37,14 +37,10 @@ class MinimalPair:
     as many words as the prefix, unless no words are asked. The fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
+        lexemes = [tuple(clean_text(text, "lexemes") for text in lexeme) for lexeme in self.lexemes]
         cleaned = {
             "words": tuple(map(_entry, self.words)),
-            "lexemes": tuple(
-                sorted(
-                    (clean_text(slot, "lexemes"), clean_text(lemma, "lexemes"))
-                    for slot, lemma in self.lexemes
-                )
-            ),
+            "lexemes": tuple(sorted(lexemes)),
             "counterfactuals": tuple(clean_text(text, "counterfactual") for text in self.counterfactuals),
             **{name: clean_text(getattr(self, name), name) for name in ("prefix", "label", "group")},
         }

@@ -14,6 +14,8 @@ Channel = dict[str, Any]
 INK, ZERO = "#1d2329", "#f4f4f4"
 """The text in a heat map, and a cell of zero."""
 SHARES = {"domain": [0, 1]}
+LETTERS = {"color": "currentColor", "fontSize": 13}
+"""Text in a chart, in the colour of the page."""
 
 _KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 _OWN_COLOUR: Channel = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
@@ -104,7 +106,7 @@ def bars(rows: Sequence[Row], x: Channel) -> Spec:
     """A bar for each name, its length beside it as text. A bar to the left of zero has its text beside zero."""
     y: Channel = {"field": "name", "type": "nominal", "sort": [row["name"] for row in rows], "title": None}
     ends = [{**row, "end": max(0.0, row["value"])} for row in rows]
-    look = {"align": "left", "dx": 5, "color": "currentColor", "fontSize": 13}
+    look = {"align": "left", "dx": 5, **LETTERS}
     layers = [
         marks(rows, "bar", {"height": 15}, x=x, y=y, color=_OWN_COLOUR),
         marks(ends, "text", look, x={**x, "field": "end"}, y=y, text={"field": "text", "type": "nominal"}),
@@ -161,11 +163,5 @@ def heat_map(
         marks(rows, "text", text, x=x, y=y, text={"field": "text", "type": "nominal"}),
         marks(framed, "rect", {"filled": False, "stroke": INK, "strokeWidth": 1.4}, x=x, y=y),
     ]
-    heading = {
-        "text": title,
-        "anchor": "start",
-        "fontSize": 13,
-        "fontWeight": "normal",
-        "color": "currentColor",
-    }
+    heading = {"text": title, "anchor": "start", "fontWeight": "normal", **LETTERS}
     return {"layer": layers, "title": heading, "width": size[0], "height": size[1]}

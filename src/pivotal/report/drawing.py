@@ -129,13 +129,8 @@ def address_space() -> float:
 
 
 def _styled(chart: Any, ink: str, paper: str) -> Spec:
-    text = {
-        "labelColor": ink,
-        "titleColor": ink,
-        "titleFontWeight": "normal",
-        "labelFontSize": 13,
-        "titleFontSize": 13,
-    }
+    text = {"labelColor": ink, "labelFontSize": 13}
+    text |= {"titleColor": ink, "titleFontSize": 13, "titleFontWeight": "normal"}
     # Labels at the ends are not moved inwards (labelFlush), where they would touch their neighbours.
     axis = {**text, "gridColor": ink, "gridOpacity": 0.12, "domainColor": ink, "domainOpacity": 0.35, "tickColor": ink,
             "tickOpacity": 0.35, "labelLimit": 240, "labelFlush": False, "titlePadding": 10}  # fmt: skip

@@ -10,7 +10,7 @@ from pivotal.records.run import Progress
 from pivotal.records.summary import RunScores, Summary
 from pivotal.records.unit_profiles import UnitProfile
 from pivotal.report import charts
-from pivotal.report.charts import SHARES, Channel, Row, described, marks, quantity
+from pivotal.report.charts import LETTERS, SHARES, Channel, Row, described, marks, quantity
 from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, WIDTH, Figure, Spec, draw
 from pivotal.report.tables import (
     ByKind,
@@ -236,7 +236,7 @@ def _histogram_chart(states: Sequence[Row], values: Mapping[str, float | None]) 
     y = {**quantity("share", "share of states", format="%", tickCount=4), "stack": None}
     colour: Channel = {"field": "label", "type": "nominal", "title": None, "scale": labels}
     own: Channel = {"field": "colour", "type": "nominal", "scale": None}
-    text = {"baseline": "bottom", "fontSize": 13, "color": "currentColor", "dy": -8}
+    text = {"baseline": "bottom", "dy": -8, **LETTERS}
     name: Channel = {"field": "label", "type": "nominal"}
     layers = [
         marks(states, "bar", {"opacity": 0.5}, x=x, x2={"field": "to"}, y=y, y2={"datum": 0}, color=colour),

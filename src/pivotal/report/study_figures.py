@@ -72,15 +72,11 @@ def _against(cells: Sequence[CellRows], axis: str, name: str) -> Figure:
     ]
     data = table("", ("search", across, "mean", "min", "max"), cells_of)
     order = list(dict.fromkeys(row["at"] for row in rows))
+    beside = {"type": "point", "padding": 5}
     encoding: dict[str, Channel] = {
         "x": {"field": "at", "type": "ordinal", "title": across, "sort": order, "axis": {"labelAngle": 0}},
         # Side by side, because searches often find the same.
-        "xOffset": {
-            "field": "line",
-            "type": "nominal",
-            "sort": None,
-            "scale": {"type": "point", "padding": 5},
-        },
+        "xOffset": {"field": "line", "type": "nominal", "sort": None, "scale": beside},
         "color": _colour([row["line"] for row in rows]),
     }
     y = _axis(name, [row["most"] for row in rows], "mean") | {"title": title}

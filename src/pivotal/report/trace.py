@@ -265,15 +265,8 @@ def write_trace(trace: Trace, path: Path) -> None:
 
 def trace_page(trace: Trace) -> str:
     """A page of its own."""
-    title, steps = f"“{trace.prefix} …”", steps_of(trace)
-    return page(
-        "trace.html",
-        title=title,
-        lead=told(trace),
-        description=verdict(trace),
-        steps=steps,
-        blocks=blocks(trace),
-    )
+    head = {"title": f"“{trace.prefix} …”", "lead": told(trace), "description": verdict(trace)}
+    return page("trace.html", **head, steps=steps_of(trace), blocks=blocks(trace))
 
 
 _KINDS: dict[str, Callable[[Trace], bytes]] = {
