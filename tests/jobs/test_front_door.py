@@ -129,6 +129,10 @@ def test_a_question_stands_for_everything() -> None:
         pivotal.find("planted", "planted", stepz="every")
     with pytest.raises(PivotalError, match=r"'max_units' of 'exchange' takes .*, not 'many'"):
         pivotal.find("planted", "planted", max_units="many")  # type: ignore[arg-type]
+    asked = pivotal.Question("planted", "planted", skip_bad=True)
+    for check in (lambda: pivotal.check(asked), lambda: pivotal.check("planted", "planted", skip_bad=True)):
+        with pytest.raises(PivotalError, match=r"--skip-bad is about .*, but planted has none"):
+            check()
     for given, more in ((("planted", ["a"], "planted"), {}), (("planted", "planted"), {"name": "mine"})):
         with pytest.raises(PivotalError, match="planted has its own words and name"):
             pivotal.check(*given, **more)  # type: ignore[arg-type]

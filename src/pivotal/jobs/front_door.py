@@ -108,7 +108,7 @@ def _question(
         stated = {field.name: getattr(model, field.name) for field in fields(model)}
         named = isinstance(model.model, str) and isinstance(model.phenomenon, str)
         if named and _in_memory(model.test) is None:
-            return model, None, None
+            return model.checked(), None, None
         return _question(stated.pop("model"), (stated.pop("phenomenon"),), name, device, stated)
     if len(asked) > 2:
         raise PivotalError(
@@ -137,7 +137,7 @@ def _question(
     if unknown := [given for given in settings if given not in known]:
         names = {*known, *(find.__kwdefaults__ or {})}
         raise PivotalError(f"There is no setting '{unknown[0]}'.{did_you_mean(unknown[0], names)}")
-    question = Question(label, **settings)
+    question = Question(label, **settings).checked()
     if pairs is not None or held_out is not None:
         pairs = question.load_pairs(pairs, held_out)
     return question, loaded, pairs
