@@ -73,8 +73,7 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
 def check_free(folder: Path, *, overwrite: bool) -> None:
     """Raise PivotalError unless the folder is new, empty, or an earlier export that may be replaced."""
     files = check_folder(
-        folder,
-        lambda there: serial.read(folder / EXPORT, ExportRecord).files if EXPORT in there else (),
+        folder, lambda there: serial.read(folder / EXPORT, ExportRecord).files if EXPORT in there else ()
     )
     if files and not overwrite:
         raise PivotalError(

@@ -44,7 +44,7 @@ def import_checkpoint(
     """
     check_free(folder, replace)
     cell, weights = read_model(path)
-    words = _read_vocabulary(vocabulary, len(weights["encoder.weight"]))
+    words = _read_vocabulary(vocabulary, weights["encoder.weight"].shape[:1].numel())
     model = RecurrentLM(folder.name, cell=cell, words=words, weights=weights)
     layers = len(model.sites)
     summary = (
@@ -67,7 +67,6 @@ def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     mode, parameters = _parameters(path, load_checkpoint(path))
     _check_names(path, parameters)
     weights = _copies(path, parameters)
-    _check_shapes(path, weights)
     mode = mode or _mode_of(path, weights)
     if mode not in _CELLS:
         raise PivotalError(
@@ -118,10 +117,7 @@ _READ_AS: dict[str, Any] = {
     "builtins.set": set,
     "__builtin__.set": set,
 }
-_LEFTOVERS = {
-    "torch.nn.backends.thnn._get_thnn_function_backend",
-    "torch.backends.cudnn.rnn.Unserializable",
-}
+_LEFTOVERS = {"torch.nn.backends.thnn._get_thnn_function_backend", "torch.backends.cudnn.rnn.Unserializable"}
 """Names in modules that PyTorch 0.x pickled."""
 
 
@@ -213,17 +209,12 @@ def _dict(path: Path, module: Any, name: str) -> dict[str, Any]:
 
 
 def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
-    strange = [
-        name if isinstance(name, str) else f"a key of type {type(name).__name__}"
-        for name in parameters
-        if not (isinstance(name, str) and _TENSOR.fullmatch(name))
-    ]
-    if strange:
-        listed = ", ".join(strange[:4]) + (" …" if len(strange) > 4 else "")
-        raise PivotalError(
-            f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has {listed}: it is "
-            "a model with another architecture."
-        )
+    for name in parameters:
+        if not (isinstance(name, str) and _TENSOR.fullmatch(name)):
+            raise PivotalError(
+                f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has "
+                f"{str(name)[:60]}: it is a model with another architecture."
+            )
     try:
         check_layers(parameters)
     except PivotalError as error:
@@ -245,17 +236,9 @@ def _copies(path: Path, parameters: Mapping[str, Any]) -> dict[str, Tensor]:
     return {name: copies[place] for name, place in places.items()}
 
 
-def _check_shapes(path: Path, weights: dict[str, Tensor]) -> None:
-    """Check that matrices are matrices and vectors vectors. `RecurrentLM` checks that they fit together."""
-    for name, tensor in weights.items():
-        matrix = weights.get(name.replace("bias", "weight"))
-        if matrix is None or matrix.ndim != 2 or (tensor is not matrix and tensor.shape != matrix.shape[:1]):
-            raise PivotalError(f"{name} in {path} has an impossible shape: {tuple(tensor.shape)}.")
-
-
 def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
     """The mode of a state_dict: an LSTM has four gates, a GRU three."""
-    rows, columns = weights["rnn.weight_hh_l0"].shape
+    rows, columns, *_ = *weights["rnn.weight_hh_l0"].shape, 0, 0
     mode = _GATES.get(rows // columns) if columns else None
     if mode is None:
         raise PivotalError(

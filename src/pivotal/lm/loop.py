@@ -22,6 +22,8 @@ from pivotal.watch import Watch
 
 TELL_EVERY = 2.0
 """Seconds between two reads of the loss. Each read waits for the device."""
+_STATE = ("step", "seconds", "stepping", "finished", "history", "snapshots")
+"""What a checkpoint keeps of the loop itself."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class TrainingCourse:
     finished: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
     """Per epoch: validation perplexity of every seed, tokens read, seconds."""
-    taken: list[dict[str, Any]] = field(default_factory=list)
+    snapshots: list[dict[str, Any]] = field(default_factory=list)
     """The same for every snapshot, with the number of tokens that was asked for."""
 
     def __post_init__(self) -> None:
@@ -101,14 +103,14 @@ class TrainingCourse:
             )
 
     def _take_snapshots(self) -> None:
-        for asked in self.folders.snapshot_tokens[len(self.taken) :]:
+        for asked in self.folders.snapshot_tokens[len(self.snapshots) :]:
             if asked > self.tokens:
                 break
             if self._rows:
                 self._tell()
             point = {"asked": asked, **self._measured([seed.loss_on(self.valid) for seed in self.learners])}
             self.folders.write_snapshots(self, point)
-            self.taken.append(point)
+            self.snapshots.append(point)
             self.watch.say(f"snapshot at {short_number(asked)} tokens: {_shown(point)}")
             # Neither the validation nor the writing counts as time spent on updates.
             self._told = time.monotonic()
@@ -187,26 +189,16 @@ class TrainingCourse:
         if self._rows:
             self._tell()
         self.seconds = time.monotonic() - self._started
-        self.workplace.save(
-            CHECKPOINT,
-            {
-                "step": self.step,
-                "seconds": self.seconds,
-                "stepping": self.stepping,
-                "finished": self.finished,
-                "history": self.history,
-                "snapshots": self.taken,
-                "learners": [learner.state_dict() for learner in self.learners],
-            },
-        )
+        state = {name: getattr(self, name) for name in _STATE}
+        self.workplace.save(CHECKPOINT, state | {"learners": [one.state_dict() for one in self.learners]})
         self._saved = self._told = time.monotonic()
 
     def _resume(self) -> None:
         saved = self.workplace.load(CHECKPOINT)
         if saved is None:
             return
-        self.step, self.seconds, self.stepping = saved["step"], saved["seconds"], saved["stepping"]
-        self.finished, self.history, self.taken = saved["finished"], saved["history"], saved["snapshots"]
+        for name in _STATE:
+            setattr(self, name, saved[name])
         for learner, state in zip(self.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
         self.watch.say(f"Resuming after {self.step} updates.")

@@ -55,9 +55,9 @@ class ModelFolders:
         by_epoch = [point["perplexity"][place] for point in course.history]
         validation = {"perplexity": perplexity, "by_epoch": by_epoch}
         card = self._card(self.of(learner.seed).name, learner, course, validation)
-        if course.taken:
+        if course.snapshots:
             card["snapshots"] = [
-                {**point, "perplexity": point["perplexity"][place]} for point in course.taken
+                {**point, "perplexity": point["perplexity"][place]} for point in course.snapshots
             ]
         self._write(self.of(learner.seed, self.workplace.models), course, weights, card)
         return card

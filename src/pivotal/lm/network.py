@@ -118,10 +118,7 @@ class Network(nn.Module):
         return (zero, zero.clone()) if self.cell == "lstm" else (zero,)
 
     def loss(
-        self,
-        inputs: Int[Tensor, "steps batch"],
-        targets: Int[Tensor, "steps batch"],
-        state: State,
+        self, inputs: Int[Tensor, "steps batch"], targets: Int[Tensor, "steps batch"], state: State
     ) -> tuple[Float[Tensor, ""], State]:
         """The mean loss of the targets, and the state after the last step."""
         x = functional.embedding(inputs, self.encoder)

@@ -190,11 +190,7 @@ def _encoded(job: TrainingJob, watch: Watch) -> dict[str, Any]:
 def _written(learner: SeedLearner, course: TrainingCourse, folders: ModelFolders) -> Trained:
     path, weights = folders.of(learner.seed), learner.weights()
     model = RecurrentLM(
-        path.name,
-        cell=course.settings.cell,
-        words=course.words.words,
-        weights=weights,
-        device=learner.device,
+        path.name, cell=course.settings.cell, words=course.words.words, weights=weights, device=learner.device
     )
     perplexity = round(perplexity_at(mean_surprisal(model, course.valid.cpu().numpy())), 4)
     card = folders.write_model(learner, course, weights, perplexity)

@@ -25,15 +25,14 @@ def wrapped(
     recurrent one."""
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         return _transformer(module, tokenizer, name, priming)
-    recurrent = _only(module, _RECURRENT)
-    embedding, output = _only(module, nn.Embedding), _only(module, nn.Linear)
-    if recurrent is None or embedding is None or output is None:
+    modules = [_only(module, kinds) for kinds in (nn.Embedding, _RECURRENT, nn.Linear)]
+    embedding, recurrent, output = modules
+    if None in modules:
         raise PivotalError(
             "A module in memory must be a causal Hugging Face model, or have one nn.Embedding, one nn.LSTM, nn.GRU "
             f"or nn.RNN and one nn.Linear, but this {type(module).__name__} is neither. Wrap it with "
             "pivotal.models.ModuleLM(name, module, words, sites), which takes any module that maps ids to logits."
         )
-    modules = (embedding, recurrent, output)
     own = {id(weight) for part in modules for weight in part.parameters()}
     if other := [name for name, weight in module.named_parameters() if id(weight) not in own]:
         raise PivotalError(
@@ -43,7 +42,7 @@ def wrapped(
     words = _words(tokenizer, module)
     start = priming if priming is not None else "<eos>" * ("<eos>" in words)
     called = name or type(module).__name__
-    return RecurrentLM.from_modules(called, *modules, words, priming=start, **how)
+    return RecurrentLM.from_modules(called, embedding, recurrent, output, words, priming=start, **how)
 
 
 def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:

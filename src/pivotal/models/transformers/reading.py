@@ -70,12 +70,7 @@ class TransformersReading(Reading):
 
 @contextmanager
 def attached(
-    model: nn.Module,
-    taps: Sequence[Tap],
-    edit: Edit,
-    direction: int,
-    where: Where,
-    device: torch.device,
+    model: nn.Module, taps: Sequence[Tap], edit: Edit, direction: int, where: Where, device: torch.device
 ) -> Iterator[nn.Module]:
     """The model with hooks that edit the places of `where` in every pass, whoever runs it."""
 

@@ -158,12 +158,7 @@ class Trunk:
         entries[block] = caught[0]
 
     def _forward(
-        self,
-        layout: Layout,
-        past: Any,
-        runs: int,
-        first: int = 0,
-        entry: Tensor | None = None,
+        self, layout: Layout, past: Any, runs: int, first: int = 0, entry: Tensor | None = None
     ) -> Tensor:
         """The input of the output projection, with the rows of all runs below one another. With `first`, the blocks
         before it are skipped, and it starts from `entry`."""
