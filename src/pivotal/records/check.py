@@ -74,8 +74,3 @@ class CheckReport(Record, frozen=True, kw_only=True):
         from pivotal.report.notebook import check_text
 
         return check_text(self)
-
-    def _repr_html_(self) -> str:
-        from pivotal.report.notebook import check_html
-
-        return check_html(self)

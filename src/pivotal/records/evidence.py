@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pivotal.printing import chance
-from pivotal.records.frame import to_frame
 from pivotal.records.serial import Number, Record
 
 
@@ -436,27 +435,5 @@ class Transfer(Record, frozen=True, kw_only=True):
     rows: tuple[TransferRow, ...]
 
     def __repr__(self) -> str:
-        return "\n".join(
-            [f"Transfer({self.phenomenon} in {self.model})"]
-            + [
-                f"{row.question}: {row.reason if row.effect is None else row.effect.told()}"
-                for row in self.rows
-            ]
-        )
-
-    def to_frame(self) -> Any:
-        """A data frame with a row for each question that the model can score: its pairs, the share that flips, and the
-        share that is right untouched and with the intervention in each direction."""
-        effects = [(row.question, row.effect) for row in self.rows if row.effect is not None]
-        return to_frame(
-            [
-                {
-                    "question": question,
-                    "pairs": effect.pairs,
-                    "flipped": effect.flipped and effect.flipped.value,
-                }
-                | {"untouched": effect.untouched.value}
-                | {label: share.value for label, share in effect.edited.items()}
-                for question, effect in effects
-            ]
-        )
+        rows = [f"{row.question}: {row.effect.told() if row.effect else row.reason}" for row in self.rows]
+        return "\n".join([f"Transfer({self.phenomenon} in {self.model})", *rows])

@@ -141,11 +141,6 @@ def check_text(report: CheckReport) -> str:
     return "\n".join([*check.sentences(report), *shares, *(f"Warning: {said}" for said in report.warnings)])
 
 
-def check_html(report: CheckReport) -> str:
-    warnings = (f"Warning: {said}" for said in report.warnings)
-    return _html(*check.sentences(report), *warnings, shown=check.tables(report))
-
-
 def trace_html(trace: Trace) -> str:
     return f"<style>{source('trace.css')}</style>" + _html(told(trace)) + trace_table(trace)
 

@@ -105,7 +105,9 @@ class TransformersLM(ChunkedLM):
             self._fingerprint = fingerprint
 
     def _known_by(self, weights: str) -> str:
-        return _fingerprint(weights, digest_of_words(self.tokenizer), self._read_first)
+        words, priming = digest_of_words(self.tokenizer), self._read_first
+        digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
+        return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
 
     def describe(self) -> str:
         """One line about how this model reads sentences."""
@@ -244,8 +246,3 @@ def _window(config: Any) -> int:
         size for name, size in settings.items() if _WINDOW.search(name) and type(size) is int and size > 1
     ]
     return min(sizes, default=2**31)
-
-
-def _fingerprint(weights: str, words: str, priming: str | None) -> str:
-    digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
-    return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
