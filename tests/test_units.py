@@ -10,6 +10,7 @@ from pivotal.errors import PivotalError
 from pivotal.units import Site, Unit, UnitSpace, pattern_of, select_sites, sites_in_bases
 
 LSTM = (Site("hidden.0", 650, bounds=(-1.0, 1.0)), Site("hidden.1", 650))
+PCA = tuple(Site(f"mlp.{i}@pca", 4, within=f"mlp.{i}", basis="ab") for i in (2, 3, 4))
 GPT = tuple(Site(f"{kind}.{i}", 4) for i in range(12) for kind in ("attn", "mlp"))
 
 
@@ -33,10 +34,14 @@ def test_flat_and_unit_are_inverse(flat: int) -> None:
         ("mlp", [f"mlp.{i}" for i in range(12)]),
         ("mlp.9-11", ["mlp.9", "mlp.10", "mlp.11"]),
         (" attn.3 , mlp.2-2", ["mlp.2", "attn.3"]),  # the model's order, not the pattern's
+        ("mlp.2@pca", ["mlp.2@pca"]),
+        ("mlp@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
+        ("all@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
+        ("mlp.0-1, mlp.3@pca", ["mlp.0", "mlp.1", "mlp.3@pca"]),
     ],
 )
-def test_patterns_select_sites(pattern: str | list[str], names: list[str]) -> None:
-    assert [site.name for site in select_sites(GPT, pattern)] == names
+def test_patterns_select_sites(pattern: str, names: list[str]) -> None:
+    assert [site.name for site in select_sites([*GPT, *PCA], pattern)] == names
 
 
 MANY = pytest.param(f"mlp.{'9' * 5000}", id="more digits than Python reads")
@@ -82,23 +87,6 @@ def test_bounds_are_infinite_where_a_site_has_none() -> None:
     low, high = UnitSpace(LSTM).bounds()
     assert (low[649], high[649], low[650], high[650]) == (-1.0, 1.0, -math.inf, math.inf)
     assert len(low) == len(high) == len(UnitSpace(LSTM)) == 1300
-
-
-PCA = tuple(Site(f"mlp.{i}@pca", 4, within=f"mlp.{i}", basis="ab") for i in (2, 3, 4))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("mlp.2@pca", ["mlp.2@pca"]),
-        ("mlp@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
-        ("all@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
-        ("mlp.0-1, mlp.3@pca", ["mlp.0", "mlp.1", "mlp.3@pca"]),
-        ("all", [site.name for site in GPT]),
-    ],
-)
-def test_patterns_select_sites_in_a_basis(pattern: str, names: list[str]) -> None:
-    assert [site.name for site in select_sites([*GPT, *PCA], pattern)] == names
 
 
 def test_the_pattern_of_sites_in_a_basis_selects_them() -> None:

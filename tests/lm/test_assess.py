@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
 from collections import defaultdict
@@ -25,7 +24,6 @@ from pivotal.lm.assess import (
     assess,
     attractor_numbers,
     perplexity_of,
-    pieces_of,
     score,
 )
 from pivotal.models import load_model
@@ -121,13 +119,6 @@ def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
     own = ["<eos> the cat sleeps <eos>\n", "<eos>\n", "the dogs <eos> sleep\n"]
     plain = ["the cat sleeps\n", "the dogs\n", "sleep\n"]
     assert perplexity_of(model_of(), own) == perplexity_of(model_of(), plain)
-
-
-def test_a_text_may_be_compressed(tmp_path: Path) -> None:
-    (tmp_path / "plain.txt").write_text("".join(TEXT), encoding="utf-8")
-    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("".join(TEXT).encode()))
-    for name in ("plain.txt", "packed.txt.gz"):
-        assert perplexity_of(model_of(), pieces_of(tmp_path / name)) == perplexity_of(model_of(), TEXT)
 
 
 def test_texts_without_words() -> None:
