@@ -28,9 +28,9 @@ _HELD, _HELD_SETS = 128, 19
 """The held-out prefixes whose units are held, and the random sets."""
 _FEW, _RESAMPLED = 32, 8
 """The prefixes on which random sets are held first, and on which units take states of eight other sentences."""
-_WORST, _CLOSE = 3, 0.05
-"""Those three random sets are held on all prefixes that cost most accuracy on the few, and those that cost about as
-much as the units: at most five points less."""
+_WORST, _CLOSE = 5, 0.02
+"""Those five random sets are held on all prefixes that cost most accuracy on the few, and those that cost about as
+much as the units: at most two points less."""
 _EXCHANGED = _FOLLOWED = _KEPT = 128
 """The held-out prefixes whose states are exchanged, those whose paths are followed, and those that are edited towards
 the label that the model prefers."""

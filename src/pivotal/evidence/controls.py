@@ -36,7 +36,7 @@ _BEST, _BEHIND = 8, 0.25
 behind the found one."""
 _ROUNDS, _GAIN = 10, 0.005
 """The best eighth is fitted in rounds, as long as a round adds more than half a point to its flips."""
-_BATCH, _POSITIONS = 16, 64
+_BATCH, _POSITIONS = 32, 64
 """The prefixes of an update of values for unseen words, and the positions of KL at which they are scored."""
 _SEED = 7_919
 """Added to the seed of the run, so that the permutation does not repeat the split's random numbers."""
