@@ -5,7 +5,9 @@
   const byId = (id) => document.getElementById(id);
   const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(1) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
   const number = (value, digits = 2) => (value === null ? "–" : value.toFixed(digits).replace("-", "−"));
-  const shareOf = (p) => number(100 * p, 1).replace("100.0", "100") + "%"; // as in a report
+  // As in a report, which rounds a tie to the even digit.
+  const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1, roundingMode: "halfEven", signDisplay: "negative" });
+  const shareOf = (p) => tenths.format(100 * p).replace("-", "−").replace("100.0", "100") + "%";
   const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
   async function ask(path, body) {
