@@ -128,6 +128,19 @@ def _each(of_units: Tensor, size: int) -> Tensor:
     return of_units if size == 1 else of_units.repeat_interleave(size, -1)
 
 
+def gathered(
+    space: UnitSpace, of_coordinates: Float[Tensor, "*rows coordinates"]
+) -> Float[Tensor, "*rows units"]:
+    """The sum over the coordinates of each unit."""
+    if space.plain:
+        return of_coordinates
+    parts = of_coordinates.split([site.coordinates for site in space.sites], -1)
+    units = [
+        part.unflatten(-1, (site.width, site.size)) for part, site in zip(parts, space.sites, strict=True)
+    ]
+    return torch.cat([part.sum(-1) for part in units], -1)
+
+
 class MaskedEdit:
     """Replaces masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
 

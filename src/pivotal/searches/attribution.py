@@ -85,21 +85,15 @@ class Attribution(Selection):
         return Refit(self.terms, self.refit, RATE, self.batch, _LOOKS, _POSITIONS), FITTED
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
-        scores, values = zip(*self.ranked(problem, attempt), strict=True)
         shape = (attempt.runs, len(problem.labels), len(problem.space))
-        mask = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
-        for row, score in zip(mask, scores, strict=True):
-            row[:, score.topk(most_units(self.max_units, problem)).indices] = True
-        return self.conclude(problem, mask, torch.stack(values), attempt)
-
-    def ranked(self, problem: Problem, attempt: Attempt) -> list[Ranked]:
-        """The ranking of each run, on training pairs that it draws."""
-        found = []
-        for run in range(attempt.runs):
+        mask, values = torch.zeros(shape, dtype=torch.bool, device=problem.model.device), []
+        for run, row in enumerate(mask):
             attempt.report(Progress("rank", run, attempt.runs))
             attempt.between_steps()
-            found.append(self.rank(problem, attempt.seed + run))
-        return found
+            score, at = self.rank(problem, attempt.seed + run)
+            row[:, score.topk(most_units(self.max_units, problem)).indices] = True
+            values.append(at)
+        return self.conclude(problem, mask, torch.stack(values), attempt)
 
     def rank(self, problem: Problem, seed: int) -> Ranked:
         """Rank all units on a sample of the training pairs."""

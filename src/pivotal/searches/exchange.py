@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import dense, spread
+from pivotal.models.edits import dense
 from pivotal.options import check_least
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
-from pivotal.searches.attribution import LONGER, Attribution
+from pivotal.searches.attribution import LONGER
 from pivotal.searches.base import (
     Attempt,
     Discovery,
@@ -25,13 +26,26 @@ from pivotal.searches.base import (
     most_units,
     require,
 )
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.refit import FITTED, RATE, Refit
-from pivotal.searches.tools.trials import better_ends, gains_at, places_of, score_runs
+from pivotal.searches.tools.trials import (
+    alone,
+    better,
+    ends_of,
+    gains_at,
+    grid_of,
+    places_of,
+    score_runs,
+)
 
-_COMPARED = 256
-"""Number of distinct prefixes on which the best swaps are compared with the set."""
+_TRIED = 16
+"""Number of distinct prefixes on which the first units are chosen."""
+_HALVINGS = ((16, 8), (64, 2))
+"""Numbers of distinct prefixes on which swaps are scored, and of the swaps that are left afterwards."""
+_COMPARED = 512
+"""Number of distinct prefixes on which the last swaps are compared with the set."""
 _FEWEST = 16
 """The least number of swaps that are scored in a round."""
 _GAIN = 0.005
@@ -39,10 +53,14 @@ _GAIN = 0.005
 
 
 @dataclass(frozen=True)
-class Exchange(Attribution):
-    """Begin with the units that `attribution` ranks first. Fit their values for a few updates. First-order gains beside
-    the other units of the set then propose swaps of one unit, and masked runs score them. Make the best swap if it
-    lowers the loss, and repeat. At the end, fit the values once more and remove units that add nothing.
+class Exchange(Selection):
+    """Rank all units by first-order gains. From the first of them, take the units that do most beside those taken
+    before, by masked runs. Fit their values for a few updates. First-order gains beside the other units of the set then
+    propose swaps of one unit, and masked runs score them: all on few prefixes, the best on more. Make the best swap if
+    it lowers the loss, and repeat. At the end, fit the values once more and remove units that add nothing.
+
+    A round tries no unit of a site before the first one in which the best sets of the round before have a unit. Passes
+    through a transformer then begin there.
 
     Nothing is random but the training pairs that a run draws: runs differ only in their samples.
     """
@@ -52,18 +70,25 @@ class Exchange(Attribution):
         "the default: units ranked by gradients, then swapped one at a time while that lowers the loss"
     )
 
+    batch: int = 64
+    """Distinct prefixes per update of the values. 0 uses all prefixes in every update."""
+    refit: int = 20
+    """Updates of the values after the last swap, six times as many with a bound on KL or on changes. 0 keeps the values
+    of the last round."""
     start: str = ""
     """Folder of an intervention to start from; units beyond max_units are removed at the end. By default the search
-    starts from the units that rank first."""
+    chooses its first set itself."""
+    prefixes: int = 128
+    """Distinct prefixes on which units are ranked; each run draws its own. 0 uses all."""
+    pool: int = 24
+    """Units among which the first set is chosen by masked runs: those with the highest first-order gain."""
     rounds: int = 6
     """Maximum number of swaps."""
-    candidates: int = 4
-    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. A set of
-    fewer than four units has sixteen swaps in all."""
-    finalists: int = 4
-    """Swaps that are compared with the set on more prefixes."""
+    candidates: int = 6
+    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. One or two
+    units have sixteen swaps in all."""
     sample: int = 64
-    """Distinct prefixes on which swaps are proposed and scored; each run draws its own. 0 uses all."""
+    """Distinct prefixes on which swaps are proposed. 0 uses all."""
     polish: int = 8
     """Updates of the values before the first round and after each swap."""
     prune: float = 0.002
@@ -71,8 +96,12 @@ class Exchange(Attribution):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, rounds=0, candidates=1, finalists=1, sample=0, polish=0)
+        check_least(self, prefixes=0, pool=1, rounds=0, candidates=1, sample=0, polish=0)
         require(self, "a share of the flips, below 1", lambda x: x < 1, "prune")
+
+    @property
+    def terms(self) -> Terms:
+        return super().terms.for_batches(self.batch)
 
     def check_there(self) -> None:
         self._start()
@@ -88,11 +117,15 @@ class Exchange(Attribution):
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         state = attempt.load()
+        steps = [_Step(self, problem, attempt.seed + run) for run in range(attempt.runs)]
         if state is None:
-            walks, done = self._begin(problem, attempt), 0
+            walks, done = [], 0
+            for run, step in enumerate(steps):
+                attempt.report(Progress("rank", run, attempt.runs))
+                attempt.between_steps()
+                walks.append(step.begin(self._start()))
         else:
             walks, done = [_Walk.restored(saved, problem) for saved in state["walks"]], state["round"]
-        steps = [_Step(self, problem, attempt.seed + run) for run in range(attempt.runs)]
         while done < self.rounds and not all(walk.over for walk in walks):
             walks = [walk if walk.over else step(walk) for step, walk in zip(steps, walks, strict=True)]
             done += 1
@@ -103,28 +136,11 @@ class Exchange(Attribution):
         budget = most_units(self.max_units, problem)
         return self.hardening.run(problem, None, *_masks_and_values(walks), budget, attempt)
 
-    def _begin(self, problem: Problem, attempt: Attempt) -> list[_Walk]:
-        """The first set of each run."""
-        start, size = self._start(), most_units(self.max_units, problem)
-        price = self.terms.first_price(problem)
-        walks = []
-        for run, (score, values) in enumerate(self.ranked(problem, attempt)):
-            mask = torch.zeros(len(problem.labels), len(problem.space), dtype=torch.bool, device=score.device)
-            mask[:, score.topk(size).indices] = True
-            ends = values
-            if problem.values == "unbounded":
-                ends = better_ends(problem.sample(self.prefixes, attempt.seed + run), self.terms)
-            if start is not None:
-                mask, values = (part[0] for part in dense(start, problem.space, score.device))
-            everyone = bool(mask.any(0).all())
-            walks.append(_Walk(mask.bool(), values, ends, price, torch.tensor(torch.inf), over=everyone))
-        return walks
-
     def fit(self, updates: int) -> Refit:
         """A fit of values with so many updates, or more of them under a bound."""
         if self.terms.bounded:
             return Refit(self.terms, LONGER * updates, batch=2 * self.batch)
-        return Refit(self.terms, updates, RATE, self.batch, looks=1, positions=self.batch)
+        return Refit(self.terms, updates, RATE, -(-self.batch // 2), 1, self.batch)
 
     @property
     def hardening(self) -> Hardening:
@@ -151,18 +167,20 @@ class _Walk:
 
     mask: SetMask
     values: SetValues
-    ends: SetValues
-    """What units outside the set are set to when they are tried."""
     price: Float[Tensor, " bounds"]
     score: Float[Tensor, ""]
     """The loss of the set where it was last compared with its swaps."""
+    first: int = 0
+    """The first site whose units may come in."""
     over: bool = False
     """Whether no swap lowers the loss. A set of all units has no swaps."""
 
     @staticmethod
     def restored(saved: dict[str, Any], problem: Problem) -> _Walk:
         device = problem.model.device
-        return _Walk(**{key: part.to(device) if key != "over" else part for key, part in saved.items()})
+        return _Walk(
+            **{key: part.to(device) if isinstance(part, Tensor) else part for key, part in saved.items()}
+        )
 
 
 def _state(problem: Problem, walks: list[_Walk], done: int) -> dict[str, Any]:
@@ -175,11 +193,46 @@ def _masks_and_values(walks: list[_Walk]) -> tuple[HardMasks, RunValues]:
 
 
 class _Step:
-    """One round of one run: fit the values, propose swaps, and make the best one if it lowers the loss."""
+    """The steps of one run. Called, it is a round: fit the values, propose swaps, and make the best one if it lowers
+    the loss."""
 
     def __init__(self, search: Exchange, problem: Problem, seed: int) -> None:
         self._search, self._problem, self._seed = search, problem, seed
         self._places = places_of(problem.space, problem.model.device)
+        self._ends = ends_of(grid_of(problem, points=3))
+
+    def begin(self, start: Intervention | None) -> _Walk:
+        """The set before the first round: the given one, or the units that do most beside one another."""
+        search, problem = self._search, self._problem
+        natural = problem.with_values("natural") if problem.values == "unbounded" else problem
+        gain, values = alone(natural.sample(search.prefixes, self._seed), search.terms)
+        price = search.terms.first_price(problem)
+        if start is None:
+            mask = self._chosen(gain, values, price)
+        else:
+            mask, values = (part[0] for part in dense(start, problem.space, problem.model.device))
+        everyone = bool(mask.any(0).all())
+        return _Walk(mask.bool(), values, price, torch.tensor(torch.inf), over=everyone)
+
+    def _chosen(
+        self, gain: Float[Tensor, " units"], values: SetValues, price: Float[Tensor, " bounds"]
+    ) -> SetMask:
+        """The units that do most beside those chosen before, from a pool of those with the highest gain. Half of the
+        pool is left out each time."""
+        search, problem = self._search, self._problem
+        room = most_units(search.max_units, problem)
+        pool = gain.topk(min(max(search.pool, room), len(gain))).indices
+        mask = torch.zeros(len(values), len(gain), dtype=torch.bool, device=gain.device)
+        while room:
+            masks = mask.repeat(len(pool), 1, 1)
+            masks[torch.arange(len(pool)), :, pool] = True
+            some = problem.sample(_TRIED, self._seed)
+            order = self._scores(some, price, masks, values.expand(len(pool), -1, -1)).argsort()
+            more = max(1, room // 4)
+            mask[:, pool[order[:more]]] = True
+            pool = pool[order[more : max(room, len(pool) // 2)]]
+            room -= more
+        return mask
 
     def __call__(self, walk: _Walk) -> _Walk:
         search, problem = self._search, self._problem
@@ -191,14 +244,25 @@ class _Step:
             )
             values, price = fitted.values[0], fitted.price[0]
         masks, tried = self._swaps(walk, values, price)
-        sample = problem.sample(search.sample, self._seed)
-        best = self._scores(sample, price, masks, tried).argsort()[: search.finalists]
-        chosen, at = torch.cat([walk.mask[None], masks[best]]), torch.cat([values[None], tried[best]])
+        for prefixes, left in _HALVINGS:
+            sample = problem.sample(prefixes, self._seed)
+            best = self._scores(sample, price, masks, tried).argsort()[:left]
+            masks, tried = masks[best], tried[best]
+        chosen, at = torch.cat([walk.mask[None], masks]), torch.cat([values[None], tried])
         score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
         least = int(score.argmin())
         over = not score[least] < score[0] - _GAIN
         least = 0 if over else least
-        return _Walk(chosen[least], at[least], walk.ends, price, score[least], over)
+        first = int(self._first_sites(chosen).min())
+        return replace(
+            walk,
+            mask=chosen[least],
+            values=at[least],
+            price=price,
+            score=score[least],
+            first=first,
+            over=over,
+        )
 
     def _swaps(
         self, walk: _Walk, values: SetValues, price: Float[Tensor, " bounds"]
@@ -210,19 +274,23 @@ class _Step:
         without = mask.repeat(len(units), 1, 1)
         without[row, :, units] = False
         prices = price.expand(len(units), -1)
-        at = torch.where(spread(problem.space, mask), values, walk.ends).expand(len(units), -1, -1)
         sample = problem.sample(search.sample, self._seed)
+        gains = gains_at(
+            sample, search.terms, prices, without, values.expand(len(units), -1, -1), self._ends, walk.first
+        )
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
-        gain = (gains_at(sample, search.terms, prices, without, at) * acting).sum(1)
+        gain = (gains.amax(0) * acting).sum(1)
         gain[:, units] = -torch.inf
-        each = min(max(search.candidates, _FEWEST // len(units)), len(problem.space) - len(units))
+        gain[:, : sum(site.width for site in problem.space.sites[: walk.first])] = -torch.inf
+        each = min(max(search.candidates, _FEWEST // len(units)), int((gain[0] > -torch.inf).sum()))
         in_ = gain.topk(each).indices.flatten()
         out = row.repeat_interleave(each)
         swap = torch.arange(len(in_), device=mask.device)
         masks, tried = without[out], values.repeat(len(in_), 1, 1)
         masks[swap, :, in_] = mask[:, units[out]].T
         where = self._places[in_]
-        tried[swap[:, None], :, where] = walk.ends[:, where].permute(1, 2, 0)
+        ends = better(problem.space, gains, self._ends)
+        tried[swap[:, None], :, where] = ends[out[:, None], :, where]
         return masks, tried
 
     @torch.no_grad()
@@ -231,13 +299,17 @@ class _Step:
     ) -> Float[Tensor, " sets"]:
         """The score of each set. Sets whose first units are in one site are scored together, because a pass can begin
         there."""
-        space, at_once, terms = sample.space, sample.runs_at_once(), self._search.terms
-        ends = torch.tensor([site.width for site in space.sites], device=masks.device).cumsum(0)
-        first = torch.bucketize(masks.any(1).int().argmax(1), ends, right=True)
-        found = torch.empty(len(masks), device=masks.device)
+        at_once, terms = sample.runs_at_once(), self._search.terms
+        first, found = self._first_sites(masks), torch.empty(len(masks), device=masks.device)
         for site in first.unique():
             for some in (first == site).nonzero()[:, 0].split(at_once):
                 prices = price.expand(len(some), -1)
                 scored = score_runs(sample, terms, prices, masks[some].float(), values[some])
                 found[some] = scored.score.sum(1)
         return found
+
+    def _first_sites(self, masks: HardMasks) -> Int[Tensor, " sets"]:
+        """The number of the first site with a unit of each set."""
+        widths = [site.width for site in self._problem.space.sites]
+        ends = torch.tensor(widths, device=masks.device).cumsum(0)
+        return torch.bucketize(masks.any(1).int().argmax(1), ends, right=True)

@@ -8,10 +8,20 @@ import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, planted_problem
 
+from pivotal.models.edits import gathered, spread
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.trials import first_order, grid_of, placed, score_additions, score_runs, screened
+from pivotal.searches.tools.trials import (
+    ends_of,
+    first_order,
+    gains_at,
+    grid_of,
+    placed,
+    score_additions,
+    score_runs,
+    screened,
+)
 from pivotal.units import Site, Steps, UnitSpace
 
 
@@ -54,6 +64,17 @@ def test_the_first_order_gain_is_the_slope_of_the_loss(steps: Steps) -> None:
                     falls.append(float(here - terms.loss(problem.run(moved, at))) / step)
                 best += max(falls)
             assert float(gain[unit]) == pytest.approx(best, abs=2e-3, rel=2e-2)
+
+
+def test_gains_begin_at_the_first_site_asked_for() -> None:
+    problem, terms = planted_problem(pairs=60), Terms()
+    mask, values = one_unit_set(problem)
+    ends = ends_of(grid_of(problem, 3))
+    whole, later = (
+        gains_at(problem, terms, torch.zeros(1, 1), mask, values, ends, first)[..., 6:] for first in (0, 1)
+    )
+    edge = problem.space.sites[0].width - 6
+    assert torch.allclose(whole[..., edge:], later[..., edge:], atol=1e-4) and whole[..., :edge].any()
 
 
 @BOTH_STEPS
@@ -111,6 +132,12 @@ def test_units_are_placed_with_all_their_coordinates() -> None:
     expected[0, 1], expected[0, 5:] = grid[0, 0, 1], grid[1, 0, 5:]
     expected[1, 1], expected[1, 5:] = grid[1, 1, 1], grid[0, 1, 5:]
     assert torch.equal(values[0], expected)
+
+
+def test_the_coordinates_of_a_unit_are_gathered() -> None:
+    space = UnitSpace((Site("a", 2), Site("b", 2, size=3)))
+    units = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+    assert torch.equal(gathered(space, spread(space, units)), units * torch.tensor([1.0, 1.0, 3.0, 3.0]))
 
 
 def test_screening_leaves_out_what_is_in_the_set() -> None:

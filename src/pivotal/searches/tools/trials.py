@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.models.edits import spread
+from pivotal.models.edits import gathered, spread, touched
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools import Grid, HardMasks, Prices, RunValues, SetValues, SoftMasks
@@ -18,6 +18,9 @@ from pivotal.units import UnitSpace
 _KL_NODES = 32
 _REACH = 8.0
 """The largest trial value of a unit without bounds, in standard deviations from its mean."""
+_SLIGHT = 2.0**-13
+"""The mask entry at which gains are taken: too small to change a prediction, and a power of two, so that to divide by
+it is exact."""
 _PUSH = 8.0
 """The largest trial value of a unit of several coordinates, as a multiple of the difference of its means."""
 
@@ -93,11 +96,23 @@ def ends_of(grid: Grid) -> tuple[SetValues, SetValues]:
 
 def better_ends(problem: Problem, terms: Terms) -> SetValues:
     """For each unit and direction, the end of its range with the larger first-order gain, by itself."""
+    return alone(problem, terms)[1]
+
+
+def alone(problem: Problem, terms: Terms) -> tuple[Float[Tensor, " units"], SetValues]:
+    """The first-order gain of each unit by itself, and the end of its range with the larger one in each direction."""
     shape = (1, len(problem.labels), len(problem.space))
     nothing = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
-    price, ends = terms.first_price(problem)[None], ends_of(grid_of(problem, points=3))
-    low, high = (gains_at(problem, terms, price, nothing, end[None])[0] for end in ends)
-    return torch.where(spread(problem.space, low > high), *ends)
+    ends = ends_of(grid_of(problem, points=3))
+    gains = gains_at(problem, terms, terms.weights(problem)[None], nothing, ends[0][None], ends)[:, 0]
+    return gains.amax(0).sum(0), better(problem.space, gains, ends)
+
+
+def better(
+    space: UnitSpace, gains: Float[Tensor, "ends *rows units"], ends: tuple[SetValues, SetValues]
+) -> Float[Tensor, "*rows coordinates"]:
+    """The end with the larger gain of each unit."""
+    return torch.where(spread(space, gains[0] > gains[1]), *ends)
 
 
 def first_order(
@@ -114,28 +129,47 @@ def first_order(
     `active` gives the directions in which the new unit is active; by default both. The slope is linear in the value,
     so that the two ends of the grid suffice. Each direction takes the better end.
     """
-    ends = [torch.where(spread(problem.space, mask), values, end) for end in ends_of(grid)]
-    low, high = (gains_at(problem, terms, price, mask, at) for at in ends)
-    gain = torch.maximum(low, high)
+    gain = gains_at(problem, terms, price, mask, values, ends_of(grid)).amax(0)
     if active is not None:
         gain = gain * active[..., None]
     return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
 
 
-def gains_at(problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues) -> SoftMasks:
-    """The first-order gain of each unit at its value in each direction, beside the units of each mask."""
-    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
+def gains_at(
+    problem: Problem,
+    terms: Terms,
+    price: Prices,
+    mask: HardMasks,
+    values: RunValues,
+    ends: tuple[SetValues, SetValues],
+    first: int = 0,
+) -> Float[Tensor, "ends runs directions units"]:
+    """The first-order gain of each unit outside each set at two values, in one pass: of the sites from `first` on, and
+    zero before.
 
-    def gain(some: Int[Tensor, " some"]) -> Float[Tensor, "some directions units"]:
-        slope_at = mask[some].float().requires_grad_()
-        outcome = problem.run(slope_at, values[some])
+    The slope of the loss by a mask entry m is linear in the value. At a slight m the gradients by the mask and, divided
+    by m, by the value give it at every value.
+    """
+    space, sites = problem.space, None
+    if first:
+        used = touched(space, mask.float())
+        sites = tuple(site for place, site in enumerate(space.sites) if place >= first or site in used)
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
+    middle = torch.where(spread(space, mask), values, (ends[0] + ends[1]) / 2)
+
+    def gain(some: Int[Tensor, " some"]) -> Float[Tensor, "ends some directions units"]:
+        slight = mask[some].float().clamp(min=_SLIGHT).requires_grad_()
+        at = middle[some].requires_grad_()
+        outcome = problem.run(slight, at, sites=sites)
         costs = terms.costs(problem, outcome, drawn)
         loss = terms.loss(outcome, drawn) + (price[some] * costs.abs()).sum(1)
-        return -torch.autograd.grad(loss.sum(), slope_at)[0]
+        by_mask, by_value = torch.autograd.grad(loss.sum(), (slight, at), materialize_grads=True)
+        by_value = by_value / spread(space, slight.detach())
+        return -torch.stack([by_mask + gathered(space, (end - at.detach()) * by_value) for end in ends])
 
     runs = torch.arange(len(mask), device=mask.device)
     parts = runs.split(problem.runs_at_once(learning=True))
-    return torch.cat([problem.as_memory_allows(partial(gain, some)) for some in parts])
+    return torch.cat([problem.as_memory_allows(partial(gain, some)) for some in parts], 1)
 
 
 def finalists(
