@@ -132,13 +132,9 @@ def gathered(
     space: UnitSpace, of_coordinates: Float[Tensor, "*rows coordinates"]
 ) -> Float[Tensor, "*rows units"]:
     """The sum over the coordinates of each unit."""
-    if space.plain:
-        return of_coordinates
     parts = of_coordinates.split([site.coordinates for site in space.sites], -1)
-    units = [
-        part.unflatten(-1, (site.width, site.size)) for part, site in zip(parts, space.sites, strict=True)
-    ]
-    return torch.cat([part.sum(-1) for part in units], -1)
+    of_sites = zip(parts, space.sites, strict=True)
+    return torch.cat([part.unflatten(-1, (site.width, site.size)).sum(-1) for part, site in of_sites], -1)
 
 
 class MaskedEdit:

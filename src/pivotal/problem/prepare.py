@@ -20,11 +20,7 @@ FEWEST = 2
 
 
 def model_of(
-    question: Question,
-    device: str | None = None,
-    batch_nodes: int | None = None,
-    *,
-    download: bool = True,
+    question: Question, device: str | None = None, batch_nodes: int | None = None, *, download: bool = True
 ) -> LanguageModel:
     """The model of a question, loaded with the question's priming and number format."""
     return load_model(

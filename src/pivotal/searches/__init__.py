@@ -17,16 +17,7 @@ from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
 from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps, Values
 
-__all__ = [
-    "Attribution",
-    "Discovery",
-    "Exchange",
-    "Greedy",
-    "LearnedMask",
-    "Progress",
-    "Reinforce",
-    "Search",
-]
+__all__ = ["Attribution", "Discovery", "Exchange", "Greedy", "LearnedMask", "Progress", "Reinforce", "Search"]
 
 SEARCHES: Registry[Search] = Registry("searches", __name__, Search)  # type: ignore[type-abstract]
 

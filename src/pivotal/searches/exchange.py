@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import dense
+from pivotal.models.edits import dense, spread
 from pivotal.options import check_least
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.searches.attribution import LONGER
-from pivotal.searches.base import (
-    Attempt,
-    Discovery,
-    Progress,
-    interventions_of,
-    most_units,
-    require,
-)
+from pivotal.searches.base import Attempt, Discovery, Progress, interventions_of, most_units, require
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools import HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.refit import FITTED, RATE, Refit
-from pivotal.searches.tools.trials import (
-    alone,
-    better,
-    ends_of,
-    gains_at,
-    grid_of,
-    places_of,
-    score_runs,
-)
+from pivotal.searches.tools.trials import alone, ends_of, gains_at, grid_of, places_of, score_runs
+
+Price: TypeAlias = Float[Tensor, " bounds"]
+"""The prices of one run."""
 
 _TRIED = 16
 """Number of distinct prefixes on which the first units are chosen."""
@@ -107,13 +95,19 @@ class Exchange(Selection):
         self._start()
 
     def start_fingerprint(self) -> str | None:
-        start = self._start()
-        return None if start is None else start.fingerprint()
+        return start.fingerprint() if (start := self._start()) else None
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)
-        if (start := self._start()) is not None:
-            self._check_start(start, problem)
+        if (start := self._start()) is None:
+            return
+        start.check_model(problem.model.name, problem.model.fingerprint())
+        if start.steps != problem.steps or start.directions != problem.labels:
+            raise PivotalError(
+                f"An exchange must start from an intervention for the same question, but the intervention in "
+                f"{self.start} is for {start.steps} step and {' / '.join(start.directions)}. Choose the same steps "
+                "and labels."
+            )
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         state = attempt.load()
@@ -125,7 +119,7 @@ class Exchange(Selection):
                 attempt.between_steps()
                 walks.append(step.begin(self._start()))
         else:
-            walks, done = [_Walk.restored(saved, problem) for saved in state["walks"]], state["round"]
+            walks, done = [_restored(saved, problem) for saved in state["walks"]], state["round"]
         while done < self.rounds and not all(walk.over for walk in walks):
             walks = [walk if walk.over else step(walk) for step, walk in zip(steps, walks, strict=True)]
             done += 1
@@ -134,31 +128,12 @@ class Exchange(Selection):
             attempt.report(Progress("exchange", done, self.rounds, losses, units, []))
             attempt.between_steps(partial(_state, problem, walks, done))
         budget = most_units(self.max_units, problem)
-        return self.hardening.run(problem, None, *_masks_and_values(walks), budget, attempt)
-
-    def fit(self, updates: int) -> Refit:
-        """A fit of values with so many updates, or more of them under a bound."""
-        if self.terms.bounded:
-            return Refit(self.terms, LONGER * updates, batch=2 * self.batch)
-        return Refit(self.terms, updates, RATE, -(-self.batch // 2), 1, self.batch)
-
-    @property
-    def hardening(self) -> Hardening:
-        """The last fit, and the removal of units."""
         updates = LONGER * self.refit if self.terms.bounded else self.refit
-        return Hardening(self.terms, updates, self.prune, self.batch, shared=True, quick=True)
+        last = Hardening(self.terms, updates, self.prune, self.batch, shared=True, quick=True)
+        return last.run(problem, None, *_masks_and_values(walks), budget, attempt)
 
     def _start(self) -> Intervention | None:
         return Intervention.load(Path(self.start)) if self.start else None
-
-    def _check_start(self, start: Intervention, problem: Problem) -> None:
-        start.check_model(problem.model.name, problem.model.fingerprint())
-        if start.steps != problem.steps or start.directions != problem.labels:
-            raise PivotalError(
-                f"An exchange must start from an intervention for the same question, but the intervention in "
-                f"{self.start} is for {start.steps} step and {' / '.join(start.directions)}. Choose the same steps "
-                "and labels."
-            )
 
 
 @dataclass(frozen=True)
@@ -167,7 +142,7 @@ class _Walk:
 
     mask: SetMask
     values: SetValues
-    price: Float[Tensor, " bounds"]
+    price: Price
     score: Float[Tensor, ""]
     """The loss of the set where it was last compared with its swaps."""
     first: int = 0
@@ -175,17 +150,16 @@ class _Walk:
     over: bool = False
     """Whether no swap lowers the loss. A set of all units has no swaps."""
 
-    @staticmethod
-    def restored(saved: dict[str, Any], problem: Problem) -> _Walk:
-        device = problem.model.device
-        return _Walk(
-            **{key: part.to(device) if isinstance(part, Tensor) else part for key, part in saved.items()}
-        )
-
 
 def _state(problem: Problem, walks: list[_Walk], done: int) -> dict[str, Any]:
     found = interventions_of(problem, *_masks_and_values(walks))
     return {"interventions": found, "walks": [vars(walk) for walk in walks], "round": done}
+
+
+def _restored(saved: dict[str, Any], problem: Problem) -> _Walk:
+    at = problem.model.device
+    parts: Any = {key: part.to(at) if isinstance(part, Tensor) else part for key, part in saved.items()}
+    return _Walk(**parts)
 
 
 def _masks_and_values(walks: list[_Walk]) -> tuple[HardMasks, RunValues]:
@@ -211,12 +185,9 @@ class _Step:
             mask = self._chosen(gain, values, price)
         else:
             mask, values = (part[0] for part in dense(start, problem.space, problem.model.device))
-        everyone = bool(mask.any(0).all())
-        return _Walk(mask.bool(), values, price, torch.tensor(torch.inf), over=everyone)
+        return _Walk(mask.bool(), values, price, torch.tensor(torch.inf), over=bool(mask.any(0).all()))
 
-    def _chosen(
-        self, gain: Float[Tensor, " units"], values: SetValues, price: Float[Tensor, " bounds"]
-    ) -> SetMask:
+    def _chosen(self, gain: Float[Tensor, " units"], values: SetValues, price: Price) -> SetMask:
         """The units that do most beside those chosen before, from a pool of those with the highest gain. Half of the
         pool is left out each time."""
         search, problem = self._search, self._problem
@@ -235,18 +206,19 @@ class _Step:
         return mask
 
     def __call__(self, walk: _Walk) -> _Walk:
-        search, problem = self._search, self._problem
+        search, problem, terms = self._search, self._problem, self._search.terms
         values, price = walk.values, walk.price
         if search.polish:
-            part = problem.sample(0 if search.terms.bounded else FITTED, self._seed)
-            fitted = search.fit(search.polish).fit(
-                part, walk.mask[None].float(), values[None], seed=self._seed
-            )
+            if terms.bounded:
+                part, refit = problem, Refit(terms, LONGER * search.polish, batch=2 * search.batch)
+            else:
+                part = problem.sample(FITTED, self._seed)
+                refit = Refit(terms, search.polish, RATE, -(-search.batch // 2), 1, search.batch)
+            fitted = refit.fit(part, walk.mask[None].float(), values[None], seed=self._seed)
             values, price = fitted.values[0], fitted.price[0]
         masks, tried = self._swaps(walk, values, price)
         for prefixes, left in _HALVINGS:
-            sample = problem.sample(prefixes, self._seed)
-            best = self._scores(sample, price, masks, tried).argsort()[:left]
+            best = self._scores(problem.sample(prefixes, self._seed), price, masks, tried).argsort()[:left]
             masks, tried = masks[best], tried[best]
         chosen, at = torch.cat([walk.mask[None], masks]), torch.cat([values[None], tried])
         score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
@@ -254,19 +226,9 @@ class _Step:
         over = not score[least] < score[0] - _GAIN
         least = 0 if over else least
         first = int(self._first_sites(chosen).min())
-        return replace(
-            walk,
-            mask=chosen[least],
-            values=at[least],
-            price=price,
-            score=score[least],
-            first=first,
-            over=over,
-        )
+        return _Walk(chosen[least], at[least], price, score[least], first, over)
 
-    def _swaps(
-        self, walk: _Walk, values: SetValues, price: Float[Tensor, " bounds"]
-    ) -> tuple[HardMasks, RunValues]:
+    def _swaps(self, walk: _Walk, values: SetValues, price: Price) -> tuple[HardMasks, RunValues]:
         """The sets after each swap of a unit for one of those with the highest first-order gain in its place."""
         problem, search, mask = self._problem, self._search, walk.mask
         units = mask.any(0).nonzero()[:, 0]
@@ -275,9 +237,8 @@ class _Step:
         without[row, :, units] = False
         prices = price.expand(len(units), -1)
         sample = problem.sample(search.sample, self._seed)
-        gains = gains_at(
-            sample, search.terms, prices, without, values.expand(len(units), -1, -1), self._ends, walk.first
-        )
+        at = values.expand(len(units), -1, -1)
+        gains = gains_at(sample, search.terms, prices, without, at, self._ends, walk.first)
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
         gain = (gains.amax(0) * acting).sum(1)
         gain[:, units] = -torch.inf
@@ -289,13 +250,13 @@ class _Step:
         masks, tried = without[out], values.repeat(len(in_), 1, 1)
         masks[swap, :, in_] = mask[:, units[out]].T
         where = self._places[in_]
-        ends = better(problem.space, gains, self._ends)
+        ends = torch.where(spread(problem.space, gains[0] > gains[1]), *self._ends)
         tried[swap[:, None], :, where] = ends[out[:, None], :, where]
         return masks, tried
 
     @torch.no_grad()
     def _scores(
-        self, sample: Problem, price: Float[Tensor, " bounds"], masks: HardMasks, values: RunValues
+        self, sample: Problem, price: Price, masks: HardMasks, values: RunValues
     ) -> Float[Tensor, " sets"]:
         """The score of each set. Sets whose first units are in one site are scored together, because a pass can begin
         there."""

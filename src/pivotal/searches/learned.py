@@ -12,14 +12,7 @@ from pivotal.models.edits import spread
 from pivotal.options import check_least
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import (
-    Attempt,
-    Discovery,
-    budget_of,
-    check_budget,
-    most_units,
-    require,
-)
+from pivotal.searches.base import Attempt, Discovery, budget_of, check_budget, most_units, require
 from pivotal.searches.masks import MASKS, MaskFamily
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
 from pivotal.searches.tools.hardening import Hardening
@@ -102,7 +95,7 @@ class LearnedMask(RelaxedSearch):
             "refit": 0,
             "prune": -1.0,
             "pool": 0,
-        },
+        }
     }
 
     batch: int = 64

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import spread, touched
+from pivotal.models.edits import touched
 from pivotal.options import check_least
 from pivotal.problem.batch import Batch
 from pivotal.problem.objective import Terms
@@ -30,7 +30,7 @@ from pivotal.searches.tools.lagrangian import (
     set_gradients,
     shrinking,
 )
-from pivotal.searches.tools.trials import first_order, grid_of
+from pivotal.searches.tools.trials import alone, first_order, grid_of
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,8 @@ _TINY = 1e-12
 
 def likeliest(problem: Problem, terms: Terms, pool: int, seed: int) -> tuple[Int[Tensor, " pool"], SetValues]:
     """The units with the highest first-order gain, and the mean activations under each label."""
-    sample = problem.sample(_PROBED, seed)
-    nothing = torch.zeros(
-        1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
-    )
-    price = terms.weights(problem)[None]
-    values = spread(problem.space, nothing.float())
-    gain = first_order(sample, terms, price, nothing, values, grid_of(problem, points=3))
-    return gain[0].topk(pool).indices, problem.measure_activations().target
+    gain, _ = alone(problem.sample(_PROBED, seed), terms)
+    return gain.topk(pool).indices, problem.measure_activations().target
 
 
 def filled(

@@ -105,14 +105,7 @@ def alone(problem: Problem, terms: Terms) -> tuple[Float[Tensor, " units"], SetV
     nothing = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
     ends = ends_of(grid_of(problem, points=3))
     gains = gains_at(problem, terms, terms.weights(problem)[None], nothing, ends[0][None], ends)[:, 0]
-    return gains.amax(0).sum(0), better(problem.space, gains, ends)
-
-
-def better(
-    space: UnitSpace, gains: Float[Tensor, "ends *rows units"], ends: tuple[SetValues, SetValues]
-) -> Float[Tensor, "*rows coordinates"]:
-    """The end with the larger gain of each unit."""
-    return torch.where(spread(space, gains[0] > gains[1]), *ends)
+    return gains.amax(0).sum(0), torch.where(spread(problem.space, gains[0] > gains[1]), *ends)
 
 
 def first_order(
@@ -150,10 +143,8 @@ def gains_at(
     The slope of the loss by a mask entry m is linear in the value. At a slight m the gradients by the mask and, divided
     by m, by the value give it at every value.
     """
-    space, sites = problem.space, None
-    if first:
-        used = touched(space, mask.float())
-        sites = tuple(site for place, site in enumerate(space.sites) if place >= first or site in used)
+    space, used = problem.space, touched(problem.space, mask.float())
+    sites = tuple(site for place, site in enumerate(space.sites) if place >= first or site in used)
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     middle = torch.where(spread(space, mask), values, (ends[0] + ends[1]) / 2)
 
