@@ -50,18 +50,9 @@ def test_it_finds_units_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
         [*PIP, "--python", str(environment / "bin" / "python"), "install", "--no-deps", wheel], check=True
     )
     cleared = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [
-        environment / "bin" / "pivotal",
-        "find",
-        "planted",
-        "planted",
-        "--evidence",
-        "none",
-        "--controls",
-        "0",
-    ]
+    asked = ["demo", "planted", "planted", "--evidence", "none", "--controls", "0"]
     done = subprocess.run(
-        [*command, "--quiet", "--json", "--out", "run"],
+        [environment / "bin" / "pivotal", *asked, "--quiet", "--json", "--out", "run"],
         cwd=tmp_path,
         env=cleared,
         capture_output=True,

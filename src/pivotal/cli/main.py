@@ -53,6 +53,8 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         if args[0] == "report":  # typer would suggest the verb that is spelt most alike, `export`
             ctx.fail("No such command 'report'. Did you mean 'show'?")
+        if args[0] == "demo":  # what `find` does without arguments
+            args = [find.__name__, *args[1:]]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -106,7 +108,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the few units of a language model that switch a behaviour, test them, and use them.",
-    epilog="Start with `pivotal find`: it searches the bundled model for the units of number agreement.",
+    epilog="Start with `pivotal demo`: it searches the bundled model for the units of number agreement.",
 )
 
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
