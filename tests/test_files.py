@@ -134,6 +134,30 @@ def test_files_have_the_mode_that_the_user_asked_for(tmp_path: Path) -> None:
     assert len(modes) == 1
 
 
+def test_a_lock_can_be_taken_while_another_process_gives_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That process removes its lock, and the folder if it is empty, at any moment."""
+    folder, make, look, seen = tmp_path / "one", Path.mkdir, os.fstat, [0, 0]
+
+    def gone(path: Path, *given: Any, **named: Any) -> None:
+        seen[0] += 1
+        if seen[0] == 1:
+            raise FileExistsError(path)  # it was there, and is not any more
+        make(path, *given, **named)
+
+    def removed(number: int) -> os.stat_result:
+        seen[1] += 1
+        if seen[1] == 2:  # after it was opened and locked
+            (folder / ".lock").unlink()
+        return look(number)
+
+    monkeypatch.setattr(Path, "mkdir", gone)
+    monkeypatch.setattr(os, "fstat", removed)
+    with locked(folder):
+        assert (folder / ".lock").is_file()
+
+
 def test_a_folder_has_one_lock_and_a_refused_process_leaves_nothing(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     folder = tmp_path / "runs" / "one"

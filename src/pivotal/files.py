@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
@@ -174,6 +175,8 @@ def disk(path: Path) -> Iterator[None]:
 LOCK = ".lock"
 """The file in a folder that its writer holds locked. It is there only while somebody writes."""
 
+_TRIES = 100
+"""How often a folder is made again that another process removes."""
 _held: set[tuple[int, int, Path]] = set()
 """The locks that are held here: process, thread and folder."""
 
@@ -226,11 +229,13 @@ def check_no_other_files(folder: Path, kind: str, own: Collection[str] = ()) -> 
 def _acquire(folder: Path, kind: str) -> TextIO:
     """The lock file of a folder, locked until it is closed or the process ends."""
     path = folder / LOCK
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
+    for tries in count():
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             file = open_to_append(path)
-        except FileNotFoundError:  # another process has just removed the folder
+        except (FileNotFoundError, FileExistsError):  # another process has just removed the folder
+            if tries == _TRIES:
+                raise
             continue
         try:
             _flock(file)
@@ -240,8 +245,9 @@ def _acquire(folder: Path, kind: str) -> TextIO:
             raise PivotalError(
                 f"{holder} is working on the {kind} in {folder}. Wait for it, or name another folder with --out."
             ) from None
-        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            break
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
         file.close()  # the process that held it has removed this file
     file.truncate(0)
     file.write(f"{os.getpid()} {platform.node()}")

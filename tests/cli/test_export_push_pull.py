@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,8 +17,11 @@ import torch
 import yaml
 from tests.exports.hub_server import Hub, serving
 from tests.models.tiny import save_tiny
-from tests.processes import Process
+from tests.processes import Process, locked_elsewhere
 
+from pivotal.cli.export import _evidence
+from pivotal.cli.run_argument import Saved
+from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
 from pivotal.models.bases import Basis, stored_bases
@@ -116,6 +120,26 @@ def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp
     there = {path.name for path in (tmp_path / "out").iterdir()}
     assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
     assert "81 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_files_of_another_run_are_not_shared(run_folder: Path, tmp_path: Path) -> None:
+    """The run is replaced while the model is loaded."""
+    place = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    read = Saved.read(str(place), RunOptions())
+    units = read.intervention
+    replace(units, values=-units.values).save(place / "interventions" / str(read.run))
+    with pytest.raises(PivotalError, match="has changed meanwhile"):
+        _evidence(read)
+
+
+def test_a_folder_that_is_being_written_is_refused(
+    pivotal: Any, model: Path, saved: Path, tmp_path: Path
+) -> None:
+    out = ("--out", tmp_path / "out")
+    with locked_elsewhere(tmp_path / "out"):
+        pivotal("pull", saved, *out).refused("is working on the folder")
+        pivotal("push", saved, "me/units", "--model", model, *out).refused("is working on the folder")
+    assert not (tmp_path / "out").exists()
 
 
 def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ COMMANDS = {
     "page": "show r --page",
     "study": "study tiny.yaml -q --out r",
     "seeds": "study tiny.yaml --seeds 3 -q --out r",
+    "atlas": "atlas tiny.yaml -q --out r",
     "short": "find planted planted --updates 2 --runs 2 -q",
     "live": "",
 }

@@ -167,6 +167,18 @@ def test_a_damaged_folder_is_refused_with_the_reason(saved: Path, damage: Any, m
         Intervention.load(saved)
 
 
+def test_a_reader_does_not_mix_two_states_of_a_folder(saved: Path) -> None:
+    """The card is written last: before that, the arrays of the new state stand beside the card of the old one."""
+    card = (saved / "card.json").read_text()
+    for other in (replace(GOOD, values=-GOOD.values), replace(GOOD, active=~GOOD.active)):
+        other.save(saved)
+        (saved / "card.json").write_text(card)
+        with pytest.raises(PivotalError, match="does not belong to the card beside it"):
+            Intervention.load(saved)
+    edit_card(saved, fingerprint=None)
+    Intervention.load(saved)  # an older card
+
+
 def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path: Path) -> None:
     head = replace(GOOD, units=(GOOD.units[0], Unit("head.1", 2, 3)), values=np.ones((2, 4)))
     rows = json.loads((head.save(tmp_path) / "card.json").read_text(encoding="utf-8"))["units"]

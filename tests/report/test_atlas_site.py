@@ -41,6 +41,8 @@ def test_a_site_replaces_its_own_pages_only(
     (index.parent / "CNAME").write_text("atlas.example")
     with locked_elsewhere(tmp_path / "study"), pytest.raises(PivotalError, match="is working on the study"):
         write_site(tmp_path / "study", index.parent)
+    with locked_elsewhere(index.parent), pytest.raises(PivotalError, match="is working on the site"):
+        write_site(tmp_path / "another study", index.parent)
     assert former.exists()
     write_site(tmp_path / "study", index.parent)
     assert shared.is_file() and not former.exists() and (index.parent / "CNAME").is_file()

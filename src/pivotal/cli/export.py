@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pivotal.cli import shared_options, terminal
 from pivotal.cli.shared_options import RunOptions, argument
+from pivotal.errors import PivotalError
 from pivotal.files import slug
 
 if TYPE_CHECKING:
@@ -133,17 +134,24 @@ def push(
     terminal.line(f"Written to {where}; nothing was uploaded." if dry_run else f"Pushed to {where}")
 
 
-def _evidence(saved: Saved) -> tuple[int | None, tuple[Path, ...]]:
-    """The number of held-out pairs of the run, and its files that belong to the intervention."""
-    from pivotal.jobs.run_folder import CERTIFICATE
+def _evidence(saved: Saved) -> tuple[int | None, dict[str, bytes]]:
+    """The number of held-out pairs of the run, and the content of its files that belong to the intervention."""
+    from pivotal.jobs.run_folder import CERTIFICATE, REPORT, RunFolder
+    from pivotal.jobs.runs import read_run
 
     if saved.folder is None:
-        return None, ()
-    files = [saved.folder.report] if saved.folder.report.is_file() else []
-    certificate = saved.folder.certificate()
-    if certificate is not None and certificate.intervention == saved.intervention.fingerprint():
-        files.append(saved.folder.path / CERTIFICATE)
-    return saved.folder.summary().pairs.test if saved.folder.finished else None, tuple(files)
+        return None, {}
+
+    def of(folder: RunFolder) -> tuple[int | None, dict[str, bytes]]:
+        if folder.intervention(saved.run) != saved.intervention:
+            raise PivotalError(f"The run in {folder.path} has changed meanwhile. Repeat the command.")
+        certificate = folder.certificate()
+        certified = certificate is not None and certificate.intervention == saved.intervention.fingerprint()
+        names = [REPORT] * folder.report.is_file() + [CERTIFICATE] * certified
+        files = {name: (folder.path / name).read_bytes() for name in names}
+        return folder.summary().pairs.test if folder.finished else None, files
+
+    return read_run(saved.folder.path, of)
 
 
 @dataclass(frozen=True)

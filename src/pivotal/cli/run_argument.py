@@ -136,5 +136,5 @@ class Saved:
             raise PivotalError(f"{error} {cure}") from None
         model.recognise(self.intervention.model_fingerprint)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=self.options.any_model)
-        whole = {} if self.folder is None else self.folder.bases()
+        whole = {} if self.folder is None else read_run(self.folder.path, RunFolder.bases)
         return model.in_bases(whole).in_bases(self.intervention.bases)

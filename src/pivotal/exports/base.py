@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.exports.templates import code
-from pivotal.files import disk
+from pivotal.files import LOCK, disk, locked
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.edit import own_site
@@ -214,6 +215,7 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
                 f"{folder} must be a folder, but it is a file or a link. Name another with --out."
             )
         paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+        paths = [path for path in paths if path != folder / LOCK]
     files = {path.relative_to(folder).as_posix() for path in paths}
     if others := sorted(files - set(own(files))):
         raise PivotalError(
@@ -221,3 +223,11 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
             "changed; name another folder with --out."
         )
     return files
+
+
+@contextmanager
+def taken(folder: Path, own: Callable[[set[str]], Collection[str]] = lambda there: ()) -> Iterator[set[str]]:
+    """The same with the lock of the folder, which is held within the block."""
+    check_folder(folder, own)
+    with locked(folder, "folder"):
+        yield check_folder(folder, own)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.exports.base import Portable, check_folder
+from pivotal.exports.base import Portable, taken
 from pivotal.exports.templates import about, render
 from pivotal.exports.weights import PeftTarget
 from pivotal.files import disk, identity, write_bytes, write_text
@@ -65,8 +67,8 @@ class Shared:
     """The licence of the model, which its adapters inherit."""
     pairs: int | None = None
     """The number of held-out pairs behind the scores."""
-    files: tuple[Path, ...] = ()
-    """Further files, such as certificate.json and report.html."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """The content of further files, such as certificate.json and report.html."""
 
 
 def licence_of(model: str) -> str | None:
@@ -84,8 +86,8 @@ def write_shared(shared: Shared, folder: Path) -> list[str]:
     approximate: tuple[str, ...] = ()
     with disk(folder):
         i.save(folder)
-        for path in shared.files:
-            shutil.copyfile(path, folder / path.name)
+        for name, content in shared.files.items():
+            write_bytes(folder / name, content)
         try:
             # Never the path of a folder of this machine: the adapters are published.
             portable = Portable.of(shared.model, i, base=shared.base_model or shared.model.name)
@@ -132,7 +134,7 @@ def share(shared: Shared, *, out: Path | None = None, private: bool = False) -> 
     check_name(shared.repository)
     if shared.license is None and shared.base_model is not None:
         shared = replace(shared, license=licence_of(shared.base_model))
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, nullcontext() if out is None else taken(out):
         made = out or Path(temporary) / "repository"
         notes = write_shared(shared, made)
         card = (made / "README.md").read_text(encoding="utf-8")
@@ -215,18 +217,19 @@ def _checked(folder: Path, repository: str, commit: str | None) -> Pulled:
 def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
     """Copy the checked files to a folder, with a record of where they come from."""
     new = pulled.source
-    if check_folder(out, lambda there: (*FILES, SOURCE) if SOURCE in there else ()) and not overwrite:
-        before = serial.read(out / SOURCE, SourceRecord)
-        if before != new:
-            raise PivotalError(
-                f"{out} holds {before.repository} at commit {before.commit}, and this is {new.repository} at commit "
-                f"{new.commit}. Nothing was changed; name another folder with --out, or replace it with --overwrite."
-            )
-    with disk(out):
+    with taken(out, lambda there: (*FILES, SOURCE) if SOURCE in there else ()) as there, disk(out):
+        if there and not overwrite:
+            before = serial.read(out / SOURCE, SourceRecord)
+            if before != new:
+                raise PivotalError(
+                    f"{out} holds {before.repository} at commit {before.commit}, and this is {new.repository} at "
+                    f"commit {new.commit}. Nothing was changed; name another folder with --out, or replace it with "
+                    "--overwrite."
+                )
         # Read before anything is removed: `out` may be the folder that they come from.
         files = {name: (pulled.folder / name).read_bytes() for name in new.files}
         for name in {*FILES, SOURCE} - files.keys():
             (out / name).unlink(missing_ok=True)
-    for name, content in files.items():
-        write_bytes(out / name, content)
-    serial.write(out / SOURCE, new)
+        for name, content in files.items():
+            write_bytes(out / name, content)
+        serial.write(out / SOURCE, new)

@@ -54,9 +54,11 @@ class Card(serial.Record, frozen=True, kw_only=True, tag_field="format", tag="pi
     """Scores on held-out pairs, for the reader."""
     bases: dict[str, BasisCard] = {}
     """The bases of sites such as `resid.12@pca`. Their arrays are in bases.safetensors in the same folder."""
+    fingerprint: str = ""
+    """Identifies the units and their values, so that the arrays of another card are noticed. Empty in older cards."""
 
 
-_ON_CARD = tuple(name for name in Card.__struct_fields__ if name != "bases")
+_ON_CARD = tuple(name for name in Card.__struct_fields__ if name not in ("bases", "fingerprint"))
 """The fields that a card and an intervention share."""
 
 
@@ -229,7 +231,8 @@ class Intervention:
     def card(self) -> Card:
         """The content of card.json: everything except the arrays."""
         bases = {name: basis.card for name, basis in self.bases.items()}
-        return Card(**{name: getattr(self, name) for name in _ON_CARD}, bases=bases)
+        same = {name: getattr(self, name) for name in _ON_CARD}
+        return Card(**same, bases=bases, fingerprint=self.fingerprint())
 
     @staticmethod
     def of(
@@ -277,7 +280,13 @@ class Intervention:
         if not active.any():
             raise PivotalError(f"{path} must set at least one unit, but its mask is empty. Copy it again.")
         bases = read_bases(folder / BASES, card.bases) if card.bases else {}
-        return Intervention.of(card, values, active, bases)
+        found = Intervention.of(card, values, active, bases)
+        if card.fingerprint not in ("", found.fingerprint()):
+            raise PivotalError(
+                f"{path} does not belong to the card beside it. If a run is being written there, repeat this command; "
+                "if it was killed, resume it. Otherwise, copy the whole folder again."
+            )
+        return found
 
     # -- on the Hugging Face hub --------------------------------------------------------------------------------
 

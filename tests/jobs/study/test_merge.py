@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_study import Said, tiny
+from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.study import merge as merging
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.merge import merge
 from pivotal.records.intervention import Intervention
@@ -110,6 +113,33 @@ def test_a_run_that_was_begun_here_keeps_its_folder(
     assert rows[0].folder == f"{row.folder}-2" and (begun / "run.json").is_file()
     assert RunFolder(out / str(rows[0].folder)).finished
     assert {one.folder for one in dry_run(tiny(), out=out).rows.values()} == {one.folder for one in rows}
+
+
+def test_a_run_that_is_being_changed_is_not_copied(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+    first, _ = lanes()
+    there = first / str(rows_in(first)[0].folder)
+    with locked_elsewhere(there), pytest.raises(PivotalError, match="is working on the run in"):
+        merge(tiny(), [first], out=tmp_path / "whole")
+
+
+def test_rows_are_those_of_the_copies(
+    lanes: Callable[[], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may get evidence between the reading of its row and the copy."""
+    first, _ = lanes()
+    there = RunFolder(first / str(rows_in(first)[0].folder))
+    copied = merging._copied
+
+    def changed(*given: Any) -> str:
+        there.write_json("summary.json", replace(there.summary(), clean_accuracy=0.125))
+        return copied(*given)
+
+    monkeypatch.setattr(merging, "_copied", changed)
+    rows = merge(tiny(), [first], out=tmp_path / "whole").rows
+    assert [row.clean_accuracy for row in rows if row.folder == rows[0].folder] == [0.125] * len(
+        rows[0].batch
+    )
+    assert rows == rows_in(tmp_path / "whole")
 
 
 def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:

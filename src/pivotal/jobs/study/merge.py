@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, inside, is_partial, write_atomically
+from pivotal.files import LOCK, disk, inside, is_partial, locked, write_atomically
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.folder import default_folder, home_of, opened
@@ -77,7 +79,9 @@ def merge(
             rows |= checked
             whole |= new
             taken += len(new | checked.keys())
-        ordered = in_order(rows.values(), cells)
+        write_results(target / RESULTS, in_order(rows.values(), cells))
+        # From what was copied: a run may have got evidence after its row was read.
+        ordered = in_order(stored_rows(recipe.name, cells, target).rows.values(), cells)
         write_results(target / RESULTS, ordered)
     wanted = {(cell.key, seed) for cell in cells for seed in cell.seeds}
     return Merged(target, tuple(ordered), taken, len(wanted & whole), len(wanted), what_changed(ordered))
@@ -110,11 +114,13 @@ def _copied(
     while place in used or (target / place / RUN).is_file():
         n += 1
         place = f"{home}/{name}-{n}"
-    for file in _files(there, light):
-        path = inside(target, place, *file.relative_to(there).parts)
-        with disk(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, partial(shutil.copyfile, file))
+    # Somebody may be adding to the run. Who may not write there cannot hold its lock.
+    with locked(there) if os.access(there, os.W_OK) else nullcontext():
+        for file in _files(there, light):
+            path = inside(target, place, *file.relative_to(there).parts)
+            with disk(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, partial(shutil.copyfile, file))
     return place
 
 
@@ -122,7 +128,8 @@ def _files(folder: Path, light: bool) -> Iterator[Path]:
     """The files of a run folder. run.json is the last: with it a copy counts as a run, so a half copy does not."""
     for path in sorted((folder / INTERVENTIONS if light else folder).rglob("*")):
         linked = any(part.is_symlink() for part in (path, *path.parents) if part.is_relative_to(folder))
-        if path.is_file() and not linked and not is_partial(path) and path != folder / RUN:
+        ours = path not in (folder / RUN, folder / LOCK)
+        if path.is_file() and not linked and not is_partial(path) and ours:
             yield path
     if not light and (folder / RUN).is_file():
         yield folder / RUN

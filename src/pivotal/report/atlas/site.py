@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import inside, is_partial, locked, read_bytes, write_bytes, write_text
+from pivotal.files import LOCK, inside, is_partial, locked, read_bytes, write_bytes, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study import StudyRow
@@ -31,7 +31,7 @@ _MARK = b"<body class=atlas>"
 def write_site(study: Path, out: Path | None = None) -> Path:
     """Write the site of a study and return its first page. By default it is the folder `site` of the study."""
     site = study / SITE if out is None else out
-    with locked(study, "study"):
+    with locked(study, "study"), locked(site, "site"):
         _check_ours(site)
         folder = StudyFolder.open(study)
         atlas = atlas_of(folder.recipe, folder.rows)
@@ -58,7 +58,9 @@ def _check_ours(site: Path) -> None:
     """Raise PivotalError if the folder holds something else than the site of an atlas: its pages would be replaced."""
     if not site.is_dir():
         return
-    others = sorted(path.name for path in site.iterdir() if path.name not in _OURS and not is_partial(path))
+    others = sorted(
+        path.name for path in site.iterdir() if path.name not in (*_OURS, LOCK) and not is_partial(path)
+    )
     if INDEX in others:
         others = [] if _MARK in read_bytes(site / INDEX) else [INDEX]
     if others:
