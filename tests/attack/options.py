@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from tests.attack.command import command
 from tests.attack.materials import FIND, Materials
 from tests.attack.mutations import NUMBERS, TEXTS
-from tests.attack.place import Place, words
+from tests.attack.place import TREASURE, Place, words
 
 LONG = {"updates", "epochs", "budget", "minutes", "samples", "length", "checkpoint_minutes"}
 """Options whose large values are a long work that the user asks for, and no mistake. They get small values only."""
@@ -52,6 +52,9 @@ def line(chance: random.Random, verb: str, materials: Materials, place: Place) -
         given[chance.randrange(1, len(given) + 1) : 0] = [chance.choice(TEXTS).replace("\0", "")]
     if chance.random() < 0.05 and len(given) > 1:
         del given[chance.randrange(1, len(given))]
+    if "--overwrite" in given:  # as the user says, the file may be replaced
+        mine = str(place.path / TREASURE / "file.json")
+        given = [one for one in given if one != mine]
     return [one.replace("\0", "") for one in given]
 
 

@@ -88,3 +88,16 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
     pivotal("study", recipe, "--light").refused("--light applies to the folders of --merge")
     pivotal("study", recipe, *both, "--dry-run", "--seeds", 2).refused("Leave --seeds and --dry-run out")
+
+
+def test_pages_that_were_written_show_new_rows(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    out, folder = ("--out", tmp_path / "out"), tmp_path / "out"
+    recipe.write_text(RECIPE.replace("{max_units: 3}", "{max_units: 1}"))
+    pivotal("atlas", recipe, *out, "--only", "1")
+    pivotal("show", folder, "--page")
+    site = (folder / "site" / "index.html").read_text()
+    pivotal("study", recipe, *out)
+    assert "2 runs of 2 cells" in (folder / "report.html").read_text()
+    assert (folder / "site" / "index.html").read_text() != site
+    pivotal("atlas", recipe, *out, "--seeds", "2")
+    assert "4 runs of 2 cells" in (folder / "report.html").read_text()

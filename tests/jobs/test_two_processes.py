@@ -19,6 +19,7 @@ import pytest
 from tests.processes import Process
 
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.report.atlas import write_site
 from pivotal.report.page import write_report
 from pivotal.report.study import StudyFolder, write_study
 
@@ -82,6 +83,12 @@ def content(place: Path) -> dict[str, Any]:
             for made in [page, *copied.glob("tables.*")]:
                 kept = found.pop(f"{name}/{made.name}").read_text()
                 assert made.read_text().replace(str(copied), name) == kept, "made from another state"
+        if f"{name}/site/index.html" in found:
+            copied = Path(mkdtemp(dir=place)) / "copy"
+            shutil.copytree(place / name, copied)
+            for made in write_site(copied).parent.rglob("*.html"):
+                kept = found.pop(f"{name}/{made.relative_to(copied)}").read_text()
+                assert made.read_text() == kept, "made from another state"
     return {name: _timeless(path) for name, path in found.items()}
 
 
@@ -168,7 +175,7 @@ def trial(
         found = {name: part for name, part in found.items() if not _unfinished(name, found)}
     assert not [name for name in found if name.endswith((".lock", ".partial"))]
     serial = [outcome(*before, *order) for order in orders]
-    if kill_after is not None and {first, second} == {"study", "seeds"}:
+    if kill_after is not None and len({first, second} & {"study", "seeds", "atlas"}) == 2:
         # A study that is killed has finished some of its cells, so each cell has an order of its own.
         cells = _cells(found)
         assert len(cells) == 2, codes
@@ -189,6 +196,7 @@ PAIRS = [
     ((), "find", "other"),
     (("study",), "seeds", "page"),
     ((), "study", "seeds"),
+    (("study",), "seeds", "atlas"),
     ((), "live", "short"),
 ]
 

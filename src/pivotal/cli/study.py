@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -111,14 +112,7 @@ def study(
     Finished runs are never repeated: the same command resumes after Ctrl-C or a kill, and adds seeds. A run that fails
     is recorded with its error, and the same command tries it again.
     """
-    from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.recipe import read_recipe
-    from pivotal.report.study import write_study
-
-    def refresh(folder: Path) -> None:
-        """Write the page of the study again, if `show --page` has written one: it must show the new rows."""
-        if (folder / REPORT).is_file():
-            write_study(folder)
 
     chosen = read_recipe(recipe)
     if merging.merge:
@@ -133,8 +127,20 @@ def study(
         _merge(chosen, merging.merge, options.out, merging.light, options.json)
     elif merging.light:
         raise PivotalError("--light applies to the folders of --merge. Name them, or leave --light out.")
-    elif (studied := carry_out(chosen, options, report=refresh)) is not None:
+    elif (studied := carry_out(chosen, options, report=_refresh)) is not None:
         finish(studied, options.json)
+
+
+def _refresh(folder: Path, site: bool = False) -> None:
+    """Write the page and the site again if they are there, and the site with `site`: they must show the new rows."""
+    from pivotal.jobs.run_folder import REPORT
+    from pivotal.report.atlas.site import INDEX, SITE, write_site
+    from pivotal.report.study import write_study
+
+    if (folder / REPORT).is_file():
+        write_study(folder)
+    if site or (folder / SITE / INDEX).is_file():
+        write_site(folder)
 
 
 @shared_options.takes_options
@@ -161,11 +167,11 @@ def atlas(
     from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas.entries import atlas_of
     from pivotal.report.atlas.findings import standings
-    from pivotal.report.atlas.site import INDEX, SITE, write_site
+    from pivotal.report.atlas.site import INDEX, SITE
     from pivotal.report.study import StudyFolder
 
     chosen = read_recipe(recipe, prefix="atlas-")
-    studied = carry_out(chosen, options, report=write_site, check=check)
+    studied = carry_out(chosen, options, report=partial(_refresh, site=True), check=check)
     if studied is None:
         return
     folder, page = StudyFolder.open(studied.folder), studied.folder / SITE / INDEX
