@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from pivotal.lm.network import Network, State
 from pivotal.lm.recipes import Settings
+from pivotal.models.replay import Replay
 
 _COLUMNS, _TOKENS_PER_COLUMN, _BPTT = 64, 1000, 70
 """For validation: the most columns, the fewest tokens of each, and the steps that are read at once."""
@@ -66,7 +66,11 @@ def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:
 
 
 class SeedLearner:
-    """Trains one seed. The result depends on the settings, the text and the seed, not on the other seeds."""
+    """Trains one seed. The result depends on the settings, the text and the seed, not on the other seeds.
+
+    On a GPU an update is recorded once as a CUDA graph and then replayed: the kernels of a small batch take less time
+    than their launches. It therefore reads and writes tensors that stay at their addresses.
+    """
 
     def __init__(
         self, settings: Settings, words: int, stream: Stream, seed: int, device: torch.device
@@ -76,27 +80,30 @@ class SeedLearner:
         self.network = Network(settings, words)
         self.network.initialise(seed)
         self.network.place(device)
-        parameters = list(self.network.parameters())
+        self.network.random.manual_seed(seed)
+        parameters, accelerated = list(self.network.parameters()), device.type == "cuda"
+        self._rate = torch.full((), settings.rate, device=device)
         self._optimizer: torch.optim.Optimizer
         if settings.optimizer == "sgd":
-            self._optimizer = torch.optim.SGD(parameters, lr=settings.rate, fused=True)
+            self._optimizer = torch.optim.SGD(parameters, lr=self._rate, fused=True)
         else:
+            decay = settings.weight_decay
             self._optimizer = torch.optim.AdamW(
-                parameters, lr=settings.rate, weight_decay=settings.weight_decay, fused=True
+                parameters, lr=self._rate, weight_decay=decay, fused=True, capturable=accelerated
             )
         self._scale = GradientScale(device, dynamic=settings.precision == "fp16")
-        self._random = torch.Generator(device).manual_seed(seed).get_state()
         # A small network leaves most of a GPU idle. With one stream per seed, several seeds share it.
-        self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._queue = torch.cuda.Stream(device) if accelerated else None
+        self._replay = Replay(device if accelerated else None, self.network.random)
         self.epoch = self.row = 0
         self._columns: Tensor | None = None
+        self._read = torch.zeros(settings.bptt + 1, settings.batch, dtype=stream.ids.dtype, device=device)
         self._state: State = self.network.start(settings.batch)
         self._loss_sum = torch.zeros((), device=device)
         self.best = math.inf
         self._best_weights: list[Tensor] = []
         self.plateau_rate = settings.rate
-        if self._queue is not None:
-            self._queue.wait_stream(torch.cuda.current_stream(device))
+        self._follow()
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -115,32 +122,40 @@ class SeedLearner:
 
     def step(self, rate: float) -> int:
         """Make one update and return the number of rows read. Does not wait for the device."""
-        with self._queued(), self._drawing():
+        with self._queued():
             if self._columns is None and self.settings.shuffle:
                 self._columns = self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
             elif self._columns is None:
                 self._columns = fold(self._stream.ids, self.settings.batch)
             rows = min(self.settings.bptt, self.rows - 1 - self.row)
-            inputs = self._columns[self.row : self.row + rows]
-            targets = self._columns[self.row + 1 : self.row + 1 + rows]
+            self._read[: rows + 1] = self._columns[self.row : self.row + rows + 1]
+            self._rate.fill_(rate)
             self.network.train()
-            self.network.refresh()
-            loss, state = self.network.loss(inputs, targets, self._state)
-            self._state = tuple(part.detach() for part in state)
-            self._optimizer.zero_grad()
-            (loss * self._scale.value).backward()
-            self.network.collect()
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
-            self._scale.step(self._optimizer, self.settings.clip)
-            self._loss_sum += loss.detach() * rows
+            if rows == self.settings.bptt:
+                self._replay(self._update)
+            else:
+                self._update(rows)
             self.row += rows
         return rows
 
+    def _update(self, rows: int | None = None) -> None:
+        """Learn from the first `rows` rows of what was read last, or from all."""
+        read = self._read if rows is None else self._read[: rows + 1]
+        self.network.refresh()
+        loss, state = self.network.loss(read[:-1], read[1:], self._state)
+        self._optimizer.zero_grad()
+        (loss * self._scale.value).backward()
+        self.network.collect()
+        self._scale.step(self._optimizer, self.settings.clip)
+        for kept, part in zip(self._state, state, strict=True):
+            kept.copy_(part.detach())
+        self._loss_sum += loss.detach() * (len(read) - 1)
+
     def next_epoch(self) -> None:
+        self.epoch, self.row, self._columns = self.epoch + 1, 0, None
         with self._queued():
-            self.epoch, self.row, self._columns = self.epoch + 1, 0, None
-            self._state = self.network.start(self.settings.batch)
+            for part in self._state:
+                part.zero_()
 
     def take_loss(self) -> float:
         """The sum of the losses since the last call, weighted by their rows. Waits for the device."""
@@ -184,7 +199,7 @@ class SeedLearner:
             "network": self.network.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "scale": self._scale.state(),
-            "random": self._random,
+            "random": self.network.random.get_state(),
             "epoch": self.epoch,
             "row": self.row,
             "state": list(self._state),
@@ -199,30 +214,26 @@ class SeedLearner:
         self.network.load_state_dict(saved["network"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._scale.restore(saved["scale"])
-        if len(saved["random"]) == len(self._random):  # a CPU and a GPU have different random numbers
-            self._random = saved["random"]
+        if len(saved["random"]) == len(self.network.random.get_state()):
+            self.network.random.set_state(saved["random"])  # a CPU and a GPU have different random numbers
         self.epoch, self.row, self._columns = saved["epoch"], saved["row"], None
-        self._state = tuple(part.to(self.device) for part in saved["state"])
+        for part, held in zip(self._state, saved["state"], strict=True):
+            part.copy_(held)
         self.best, self.plateau_rate = saved["best"], saved["plateau_rate"]
         self._best_weights = [weight.to(self.device) for weight in saved["best_weights"]]
-        if self._queue is not None:
-            self._queue.wait_stream(torch.cuda.current_stream(self.device))
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate
+        self._follow()
 
-    # -- streams and random numbers -----------------------------------------------------------------------------
+    # -- streams ------------------------------------------------------------------------------------------------
 
     def _queued(self) -> Any:
         return nullcontext() if self._queue is None else torch.cuda.stream(self._queue)
 
-    @contextmanager
-    def _drawing(self) -> Iterator[None]:
-        """Draw random numbers from this seed's own sequence."""
-        accelerated = self.device.type == "cuda"
-        if accelerated:
-            torch.cuda.set_rng_state(self._random, self.device)
-        else:
-            torch.set_rng_state(self._random)
-        yield
-        self._random = torch.cuda.get_rng_state(self.device) if accelerated else torch.get_rng_state()
+    def _follow(self) -> None:
+        """Let this seed's stream wait for what was set outside it."""
+        if self._queue is not None:
+            self._queue.wait_stream(torch.cuda.current_stream(self.device))
 
 
 class GradientScale:
@@ -249,16 +260,17 @@ class GradientScale:
         optimizer.found_inf = overflow  # type: ignore[attr-defined]
         optimizer.step()
         if self._dynamic:
-            self._good = (self._good + 1) * (1 - overflow)
+            self._good.add_(1).mul_(1 - overflow)
             grown = (self._good >= self.GROW_AFTER).float()
-            self._good *= 1 - grown
-            self.value = (self.value * (1 + grown) * (1 - 0.5 * overflow)).clamp(1.0, 2.0**18)
+            self._good.mul_(1 - grown)
+            self.value.mul_((1 + grown) * (1 - 0.5 * overflow)).clamp_(1.0, 2.0**18)
 
     def state(self) -> list[Tensor]:
         return [self.value, self._good]
 
     def restore(self, saved: list[Tensor]) -> None:
-        self.value, self._good = (part.to(self.value.device) for part in saved)
+        for part, held in zip((self.value, self._good), saved, strict=True):
+            part.copy_(held)
 
 
 @torch.no_grad()

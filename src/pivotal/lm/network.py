@@ -1,4 +1,4 @@
-"""The network in training: embedding, one fused recurrent module and output layer, with float32 weights."""
+"""The network in training: embedding, a recurrent module for each layer and output layer, with float32 weights."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ State = tuple[Tensor, ...]
 class Network(nn.Module):
     """A recurrent language model in training.
 
-    In half precision the recurrent module has a second, half-precision copy of its weights in one block, as cuDNN
+    In half precision every recurrent module has a second, half-precision copy of its weights in one block, as cuDNN
     requires. It is refreshed before every step. The padding of all weights is zero, has zero gradients and stays zero.
+    Dropout draws from a generator of its own, so that a training can be repeated and recorded as a CUDA graph.
     """
+
+    _working: nn.ModuleList
 
     def __init__(self, settings: Settings, words: int) -> None:
         super().__init__()
+        self.random = torch.Generator()
         self.cell, self.words, self.layers = settings.cell, words, settings.layers
         self.embedding, self.hidden, self.dropout = settings.embedding, settings.hidden, settings.dropout
         self.half_type = half = HALF.get(settings.precision)
@@ -39,21 +43,24 @@ class Network(nn.Module):
         self.encoder = nn.Parameter(torch.zeros(rows, inputs))
         self.decoder = self.encoder if settings.tied else nn.Parameter(torch.zeros(rows, units))
         self.bias = nn.Parameter(torch.zeros(rows))
-        between = self.dropout if self.layers > 1 else 0.0
-        self.rnn = _MODULES[self.cell](inputs, units, self.layers, dropout=between)
+        self._width = units
+        self.rnn = self._modules_of(inputs, units, torch.float32)
         for weight in self.rnn.parameters():
             nn.init.zeros_(weight)
-        self._working: nn.LSTM | nn.GRU | None = None
-        if half is not None:
-            # Not a submodule, so that it is neither optimised nor saved in checkpoints.
-            working = _MODULES[self.cell](inputs, units, self.layers, dropout=between, dtype=half)
-            object.__setattr__(self, "_working", working)
+        # Not a submodule, so that it is neither optimised nor saved in checkpoints.
+        working = self.rnn if half is None else self._modules_of(inputs, units, half)
+        object.__setattr__(self, "_working", working)
+
+    def _modules_of(self, inputs: int, units: int, dtype: torch.dtype) -> nn.ModuleList:
+        widths = (inputs, *[units] * (self.layers - 1))
+        return nn.ModuleList(_MODULES[self.cell](width, units, dtype=dtype) for width in widths)
 
     def place(self, device: torch.device) -> Network:
         self.to(device)
-        if self._working is not None:
-            self._working.to(device)
-            self._working.flatten_parameters()
+        self.random = torch.Generator(device)
+        for module in self._working.to(device).modules():
+            if isinstance(module, nn.RNNBase):
+                module.flatten_parameters()
         return self
 
     # -- weights with the names of a model folder ---------------------------------------------------------------
@@ -99,7 +106,9 @@ class Network(nn.Module):
             "decoder.weight": self.decoder,
             "decoder.bias": self.bias,
         }
-        return named | {f"rnn.{name}": weight for name, weight in self.rnn.named_parameters()}
+        for layer, module in enumerate(self.rnn):
+            named |= {f"rnn.{name[:-1]}{layer}": weight for name, weight in module.named_parameters()}
+        return named
 
     def _without_padding(self, name: str, weight: Tensor) -> Tensor:
         """A view without padding. Recurrent weights get an axis for gates, each of which is padded separately."""
@@ -114,7 +123,7 @@ class Network(nn.Module):
     # -- computation --------------------------------------------------------------------------------------------
 
     def start(self, batch: int) -> State:
-        zero = self.encoder.new_zeros(self.layers, batch, self.rnn.hidden_size, dtype=self.half_type)
+        zero = self.encoder.new_zeros(self.layers, batch, self._width, dtype=self.half_type)
         return (zero, zero.clone()) if self.cell == "lstm" else (zero,)
 
     def loss(
@@ -122,23 +131,31 @@ class Network(nn.Module):
     ) -> tuple[Float[Tensor, ""], State]:
         """The mean loss of the targets, and the state after the last step."""
         x = functional.embedding(inputs, self.encoder)
-        rnn = self.rnn if self._working is None else self._working
-        x = functional.dropout(x if rnn is self.rnn else x.to(self.half_type), self.dropout, self.training)
-        rnn.train(self.training)
-        outputs, after = rnn(x, state if self.cell == "lstm" else state[0])
-        outputs = functional.dropout(outputs, self.dropout, self.training).flatten(0, 1)
-        loss = cross_entropy(outputs, self.decoder, self.bias, targets.flatten(), self.words)
-        return loss, tuple(after) if self.cell == "lstm" else (after,)
+        x = self._dropped(x if self.half_type is None else x.to(self.half_type))
+        after = []
+        for layer, module in enumerate(self._working):
+            before = tuple(part[layer : layer + 1] for part in state)
+            x, last = module(x, before if self.cell == "lstm" else before[0])
+            x = self._dropped(x)
+            after.append(last if self.cell == "lstm" else (last,))
+        loss = cross_entropy(x.flatten(0, 1), self.decoder, self.bias, targets.flatten(), self.words)
+        return loss, tuple(torch.cat(parts) for parts in zip(*after, strict=True))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        if not (self.training and self.dropout):
+            return x
+        kept = torch.empty_like(x).bernoulli_(1 - self.dropout, generator=self.random)
+        return x * kept.div_(1 - self.dropout)
 
     def refresh(self) -> None:
         """Copy the weights to the half-precision copy."""
-        if self._working is not None:
+        if self._working is not self.rnn:
             with torch.no_grad():
                 torch._foreach_copy_(list(self._working.parameters()), list(self.rnn.parameters()))
 
     def collect(self) -> None:
         """Copy the gradients of the half-precision copy to the weights."""
-        if self._working is not None:
+        if self._working is not self.rnn:
             for weight, copy in zip(self.rnn.parameters(), self._working.parameters(), strict=True):
                 assert copy.grad is not None
                 weight.grad = copy.grad.float()

@@ -97,7 +97,6 @@ RECIPES: dict[str, dict[str, Any]] = {
         "clip": 0.25,
         "dropout": 0.2,
         "shuffle": False,
-        "precision": "fp32",
     },
 }
 

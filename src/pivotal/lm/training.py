@@ -118,16 +118,15 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
             text = _encoded(job, watch)
             workplace.save(TEXT, text)
         words = CorpusVocabulary(tuple(text["words"]))
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
-            torch.set_flush_denormal(True)
-            stream = Stream.of(text["train"].numpy(), words.ids[EOS], device)
-            learners = [SeedLearner(job.settings, len(words), stream, seed, device) for seed in seeds]
-            valid = text["valid"].to(device)
-            course = TrainingCourse(
-                job.settings, words, learners, valid, workplace, folders, watch, 60 * job.checkpoint_minutes
-            )
-            course.run()
+        # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
+        torch.set_flush_denormal(True)
+        stream = Stream.of(text["train"].numpy(), words.ids[EOS], device)
+        learners = [SeedLearner(job.settings, len(words), stream, seed, device) for seed in seeds]
+        valid = text["valid"].to(device)
+        course = TrainingCourse(
+            job.settings, words, learners, valid, workplace, folders, watch, 60 * job.checkpoint_minutes
+        )
+        course.run()
         trained = [_written(learner, course, folders) for learner in learners]
         workplace.check_free(plan, overwrite=job.overwrite)  # something may have appeared in the meantime
         workplace.publish()

@@ -126,10 +126,13 @@ class Replay:
 
     The first call runs it, which also prepares libraries. The second records it and replays the recording. Later calls
     replay the recording. Without a device to record on, every call runs it. What it returns is nested data of tensors.
+
+    A function that draws from a generator of its own (`random`) gets memory of its own too, so that its replays may run
+    beside others, in another stream.
     """
 
-    def __init__(self, device: torch.device | None) -> None:
-        self._device = device
+    def __init__(self, device: torch.device | None, random: torch.Generator | None = None) -> None:
+        self._device, self._random = device, random
         self._graph: torch.cuda.CUDAGraph | None = None
         self._returned: Any = None
         self._warm = False
@@ -144,7 +147,7 @@ class Replay:
             if self._graph is not None:
                 self._graph.replay()
             elif self._warm:
-                graph, self._returned = _recorded(function)
+                graph, self._returned = _recorded(function, self._random)
                 graph.replay()
                 self._graph = graph
             else:
@@ -182,11 +185,15 @@ def _on_side_stream() -> Iterator[None]:
     usual.wait_stream(other)
 
 
-def _recorded(function: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
+def _recorded(function: Callable[[], T], random: torch.Generator | None) -> tuple[torch.cuda.CUDAGraph, T]:
     """Record a function without running its kernels. Raise Unrecordable if torch refuses."""
     graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
     torch.cuda.synchronize()
-    pool = _owner_of_memory(torch.cuda.current_device()).pool()
+    if random is None:
+        pool = _owner_of_memory(torch.cuda.current_device()).pool()
+    else:
+        pool = torch.cuda.graph_pool_handle()
+        graph.register_generator_state(random)
     gc.disable()  # Python must not free other recordings meanwhile
     try:
         with _on_side_stream():
