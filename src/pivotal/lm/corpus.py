@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,19 +46,23 @@ def blocks(path: Path) -> Iterator[bytes]:
         damage += (_zstd(path).ZstdError,)
     try:
         with _open(path) as file:
-            while piece := file.read(BLOCK):
+            # In eighths: a decompressor needs several times the memory of what it returns.
+            while piece := b"".join(islice(iter(lambda: file.read(BLOCK // 8), b""), 8)):
                 if b"\0" in piece:
                     raise PivotalError(
                         f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
                         "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
                     )
-                lines, newline, rest = (rest + piece).rpartition(b"\n")
-                if len(rest) > BLOCK:
+                lines, newline, end = piece.rpartition(b"\n")
+                if newline:
+                    yield b"".join((rest, lines, newline))
+                    rest = b""
+                if len(rest) + len(end) > BLOCK:
                     raise PivotalError(
                         f"A corpus has one sentence per line, but {path} has a line of more than {BLOCK:,} bytes. "
                         "Divide it."
                     )
-                yield lines + newline
+                rest += end
             if rest:
                 yield rest + b"\n"
     except FileNotFoundError:

@@ -53,7 +53,8 @@ def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) 
         raise PivotalError(f"The words of a vocabulary must differ, but {twice[0]!r} occurs twice.")
     check_layers(weights)
     for name, tensor in weights.items():
-        if not tensor.numel() or not bool(tensor.isfinite().all()):
+        parts = torch.atleast_1d(tensor).split(4096)  # `isfinite` copies what it is given
+        if not tensor.numel() or not all(bool(part.isfinite().all()) for part in parts):
             wrong = "some that are not" if tensor.numel() else "none"
             raise PivotalError(f"Weights must be finite numbers, but {name} has {wrong}.")
     hidden, inputs = (weights[f"{part}.weight"].shape[1:].numel() for part in ("decoder", "encoder"))
@@ -121,7 +122,7 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
                     f"A matrix in int8 has one scale for each row, but {key} has the shape {tuple(tensor.shape)} and "
                     f"{name}.scale {tuple(scale.shape)}."
                 )
-            weights[name] = tensor.float() * scale.float()[:, None]
+            weights[name] = tensor.float().mul_(scale.float()[:, None])  # no second copy of a large matrix
         elif not key.endswith(".scale"):
             weights[key] = tensor.float()
     return weights
