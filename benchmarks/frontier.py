@@ -91,12 +91,12 @@ def model_of(name: str) -> LanguageModel:
     return pivotal.load_model(name, device="cpu")
 
 
+@cache
 def problems_of(cell: Cell) -> tuple[Problem, Problem]:
-    """The training pairs and the held-out pairs. Nothing of an earlier search is cached in them."""
+    """The training pairs and the held-out pairs."""
     question = Question(cell.model, cell.phenomenon)
     train, test = question.divide(question.load_pairs())
     problem = Problem(model_of(cell.model), train, sites=cell.sites, steps=cell.steps, values=cell.values)
-    problem.measure_activations()
     problem.bounds()
     return problem, problem.on(test)
 
@@ -120,7 +120,9 @@ class Job:
 def measured(job: Job) -> dict[str, Any]:
     """One row: what a search finds, and what it takes."""
     torch.set_num_threads(1)
-    problem, held_out = problems_of(job.cell)
+    prepared, held_out = problems_of(job.cell)
+    problem = prepared.restrict(range(len(prepared)))  # nothing of an earlier search is cached in it
+    problem.measure_activations()
     by_hand = job.search == GradientTimesActivation.name
     kind = GradientTimesActivation if by_hand else SEARCHES.get(job.search)
     chosen = build(kind, {"max_units": job.max_units, "max_kl": job.max_kl})
