@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -107,3 +109,13 @@ def test_it_takes_a_fraction_of_the_work_of_learning_a_mask() -> None:
     assert Exchange(max_units=3).solve(fast).best.units == plant().units
     LearnedMask(max_units=3).solve(learned)
     assert 3 * fast.work.nodes < learned.work.nodes
+
+
+@pytest.mark.slow
+def test_a_run_imports_neither_the_compiler_of_torch_nor_charts(tmp_path: Path) -> None:
+    """They take more than a second. torch's own optimisers import its compiler."""
+    code = (
+        "import sys, pivotal; pivotal.find('planted', 'planted', controls=2, out=sys.argv[1]); "
+        "assert not {'torch._dynamo', 'altair'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=True)
