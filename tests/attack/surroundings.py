@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import undrawn
 
 from pivotal.searches.tools.refit import Refit
 
@@ -52,7 +53,7 @@ def hastened(*, real: bool = False, brief: bool = False) -> Iterator[None]:
             for name in ("page.figures", "study.study_figures"):
                 patch.setattr(f"pivotal.report.{name}", lambda *_: [])
         if not real:
-            patch.setattr("pivotal.report.drawing.render", _undrawn)
+            patch.setattr("pivotal.report.drawing.render", undrawn)
             patch.setattr("pivotal.lm.assess.load_phenomenon", _sampled)
             for module in ("side_effects", "summarise"):
                 patch.setattr(
@@ -60,10 +61,6 @@ def hastened(*, real: bool = False, brief: bool = False) -> Iterator[None]:
                     lambda: [_sampled(name) for name in ("number-agreement", "gender-bias", "planted")],
                 )
         yield
-
-
-def _undrawn(form: str, spec: Any, **options: Any) -> bytes:
-    return b"<svg viewBox='0 0 1 1'></svg>"
 
 
 def _sampled(name: str, *more: Any) -> Any:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
-from tests.processes import Process
+from tests.processes import UNDRAWN, Process, undrawn
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.report.atlas import write_site
@@ -61,7 +61,7 @@ _PLACES = TemporaryDirectory(prefix="pivotal-pairs-")
 
 def run(command: str, place: Path) -> Process:
     """Start a command. Its folder is one of `FOLDERS` in `place`."""
-    env = {"OMP_NUM_THREADS": "1"}
+    env = {"OMP_NUM_THREADS": "1", UNDRAWN: "yes"}
     if command == "live":
         start = json.dumps({"model": "planted", "phenomenon": "planted", "updates": 2, "runs": 2})
         return Process("pivotal.serve.search", cwd=place, env=env, given=start)
@@ -70,6 +70,12 @@ def run(command: str, place: Path) -> Process:
 
 def content(place: Path) -> dict[str, Any]:
     """The files of the folders without times. The report and the tables must be what the other files give."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pivotal.report.drawing.render", undrawn)
+        return _content(place)
+
+
+def _content(place: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in FOLDERS:
         for path in sorted((place / name).rglob("*")):
