@@ -70,7 +70,7 @@ class Exchange(Selection):
     """Distinct prefixes on which units are ranked; each run draws its own. 0 uses all."""
     pool: int = 24
     """Units among which the first set is chosen by masked runs: those with the highest first-order gain."""
-    rounds: int = 6
+    rounds: int = 20
     """Maximum number of swaps."""
     candidates: int = 6
     """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. One or two
