@@ -19,11 +19,6 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(text)
         self.signum = signum
 
-    @property
-    def exit_code(self) -> int:
-        """128 plus the signal number, as in a shell: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
-        return 128 + self.signum
-
 
 def saying(stop: KeyboardInterrupt, text: str) -> Interrupted:
     """The same interruption with another text."""
@@ -31,7 +26,8 @@ def saying(stop: KeyboardInterrupt, text: str) -> Interrupted:
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:
-    return saying(stop, "").exit_code
+    """128 plus the signal number, as in a shell: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    return 128 + saying(stop, "").signum
 
 
 class Stop:

@@ -43,6 +43,7 @@ def jobs() -> list[Job]:
     found = [Job(f"find, {name}", _find(name), _run) for name, _ in SEARCHES.items()]
     return [
         *found,
+        Job("find, exchange from a start", _find("exchange", start=True), _run),
         Job("compare", _compare, _rows),
         Job("study", _study, _rows),
         Job("train-lm", _train, lambda out: (out / "model.safetensors").read_bytes()),
@@ -56,7 +57,7 @@ def timeless(content: Any) -> Any:
     return [timeless(value) for value in content] if isinstance(content, list) else content
 
 
-def _find(search: str) -> Callable[[Materials, Path], tuple[str, ...]]:
+def _find(search: str, start: bool = False) -> Callable[[Materials, Path], tuple[str, ...]]:
     from pivotal.options import options_of
     from pivotal.searches import SEARCHES
 
@@ -65,10 +66,10 @@ def _find(search: str) -> Callable[[Materials, Path], tuple[str, ...]]:
     more = [part for name, value in quick.items() if name in its for part in ("-o", f"{name}={value}")]
 
     def line(m: Materials, out: Path) -> tuple[str, ...]:
-        start = ("-o", f"start={m.run / 'interventions' / '0'}") if search == "exchange" else ()
+        begin = ("-o", f"start={m.run / 'interventions' / '0'}") if start else ()
         return (
             *("find", "planted", str(m.pairs), "--search", search, "--max-units", "4", "--controls", "2"),
-            *("--test", "12", "--runs", "2", *more, *start, "--out", str(out)),
+            *("--test", "12", "--runs", "2", *more, *begin, "--out", str(out)),
         )
 
     return line
