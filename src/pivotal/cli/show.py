@@ -156,9 +156,8 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     from pivotal.report import evidence, tables
     from pivotal.report.next_steps import next_steps
 
-    headline, verdict = tables.sentence(summary), summary.verdict
-    shown: list[Any] = [None if verdict is None else verdict.sentence]
-    shown += [tables.example_sentence(summary), tables.strength_sentence(summary)]
+    headline, *said = tables.opening(summary)
+    shown, verdict = list[Any](said), summary.verdict
     if quiet:
         terminal.result(headline, *shown)
         return

@@ -147,25 +147,17 @@ def trace_html(trace: Trace) -> str:
 
 def run_html(folder: RunFolder) -> str:
     """The tables of a finished run, or one line of text for an unfinished one."""
-    if not folder.finished:
-        return _html(repr(folder))
-    return result_html(folder.summary())
+    return result_html(folder.summary()) if folder.finished else _html(repr(folder))
 
 
 def result_html(summary: Summary) -> str:
-    said = (*_result(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
+    said = (*tables.opening(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
     return _html(*said, shown=[tables.units_table(summary)])
 
 
 def result_text(summary: Summary) -> str:
     """A finished run in a few lines."""
-    return "\n".join(_result(summary))
-
-
-def _result(summary: Summary) -> list[str]:
-    verdict = [] if summary.verdict is None else [summary.verdict.sentence]
-    said = (tables.sentence(summary), *verdict, tables.example_sentence(summary))
-    return [*said, tables.strength_sentence(summary)]
+    return "\n".join(filter(None, tables.opening(summary)))
 
 
 def _html(*texts: str, shown: Sequence[Table] = ()) -> str:

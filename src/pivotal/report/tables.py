@@ -128,6 +128,12 @@ def sentence(summary: Summary) -> str:
     return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
 
 
+def opening(summary: Summary) -> list[str]:
+    """The result, the verdict, an example and the strength; empty if there is none."""
+    verdict = "" if summary.verdict is None else summary.verdict.sentence
+    return [sentence(summary), verdict, example_sentence(summary), strength_sentence(summary)]
+
+
 def example_sentence(summary: Summary) -> str:
     """One held-out sentence before and after, with the probabilities of its two words; empty without words."""
     example, (before, after) = summary.example, summary.example.target
