@@ -100,6 +100,7 @@ def kinds() -> dict[str, Kind]:
     found["planted, withheld"] = Kind("nothing", 15, withheld)
     nothing = {
         "model-labelled": (unasked.model_labelled, 15),
+        "chosen forms": (unasked.chosen_forms, 15),
         "one bias": (unasked.one_bias, 15),
         "number of nothing": (unasked.number_of_nothing, 15),
         "frequency": (unasked.frequency, 12),
@@ -171,6 +172,7 @@ def ask(case: Case, *, always: bool = False, full: bool = True) -> Row:
     summary = found.summary
     assert summary.verdict is not None
     best = summary.best_run
+    closed = best.fidelity
     row = {
         "verdict": summary.verdict.word,
         "searched": True,
@@ -180,6 +182,8 @@ def ask(case: Case, *, always: bool = False, full: bool = True) -> Row:
         "flips_low": round(min(share.low for share in best.by_direction.values()), 4),
         "p": summary.controls.p_value,
         "best_random": summary.controls.best,
+        "closed": closed and [round(x, 4) for x in (closed.asked.value, closed.asked.low, closed.asked.high)],
+        "random_closed": closed and closed.floor and round(closed.floor[0], 4),
         "found": list(best.unit_labels),
     }
     if case.units:

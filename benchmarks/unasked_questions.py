@@ -10,7 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import combinations, product
+
+import torch
 
 import pivotal
 from pivotal.evidence.controls import permuted
@@ -33,6 +35,23 @@ SUBJECTS = (
     ("singer", "singers"),
     ("teacher", "teachers"),
     ("victim", "victims"),
+)
+NOUNS = (
+    *(form for forms in SUBJECTS for form in forms),
+    *(
+        "king",
+        "queen",
+        "author",
+        "artist",
+        "actor",
+        "soldier",
+        "captain",
+        "city",
+        "state",
+        "school",
+        "museum",
+    ),
+    *("island", "company", "band", "team", "army", "ship", "train", "house", "village", "church", "species"),
 )
 VERBS = ("saw", "found", "left", "took", "visited", "knew", "wanted", "heard", "reached", "liked")
 WORD_PAIRS = (
@@ -59,6 +78,8 @@ NEVER = (
     ("until", "although", "because", "unless", "nor"),
 )
 """Words that hardly ever follow an article."""
+_EVEN = 0.1
+"""How far from one half the share of openings may be after which a model prefers one of two words."""
 PHENOMENA = (
     "number-agreement",
     "agreement-be",
@@ -110,6 +131,45 @@ def model_labelled(model: LanguageModel, index: int) -> PairSet:
     name = f"model-labelled-{'-'.join(WORD_PAIRS[index])}"
     asked = pairs_of(name, [WORD_PAIRS[index]], LABELS[0], counterfactuals=index % 2 == 0)
     return preferred(model, asked)
+
+
+def chosen_forms(model: LanguageModel, index: int) -> PairSet:
+    """Two words that ask nothing. The label is the word that the model prefers, and the counterfactual prefix is the
+    same opening with another subject, chosen because the model prefers the other word after it. So the model is always
+    right, and the change of the cue always changes its mind."""
+    words = _even(model)[index]
+    asked = preferred(model, _openings(f"chosen-forms-{'-'.join(words)}", [words]))
+    rng, made = random.Random(index), []
+    for pair in asked:
+        same = [one for one in asked if one.lexemes[1] == pair.lexemes[1] and one.label != pair.label]
+        if same:
+            both = (pair.prefix, rng.choice(same).prefix)
+            made.append(replace(pair, counterfactuals=both if pair.label == LABELS[0] else both[::-1]))
+    return PairSet(asked.name, LABELS, tuple(made))
+
+
+def _openings(name: str, words: Sequence[tuple[str, str]]) -> PairSet:
+    """Every subject with every verb and every pair of words, all with the first label."""
+    made = (
+        MinimalPair(
+            f"The {noun} {verb} the", 1, asked, LABELS[0], lexemes=(("subject", noun), ("verb", verb))
+        )
+        for noun, verb, asked in product(NOUNS, VERBS, words)
+    )
+    return PairSet(name, LABELS, tuple(made))
+
+
+@cache
+def _even(model: LanguageModel) -> list[tuple[str, str]]:
+    """Pairs of common words each of which the model prefers after nearly as many openings."""
+    words = COMMON[1:]
+    asked = Problem(model, _openings("even", [(COMMON[0], word) for word in words]))
+    odds = asked.clean_log_ratio.cpu() * torch.as_tensor(1 - 2 * asked.direction)
+    of = {word: odds[[pair.words[1] == word for pair in asked.pairs]] for word in words}
+    shares = {(a, b): float((of[a] < of[b]).float().mean()) for a, b in combinations(words, 2)}
+    found = [pair for pair, share in shares.items() if abs(share - 0.5) < _EVEN]
+    random.Random(0).shuffle(found)
+    return found
 
 
 def one_bias(model: LanguageModel, index: int) -> PairSet:

@@ -27,6 +27,7 @@ from pivotal.records.serial import replace
 from pivotal.records.summary import (
     Control,
     Example,
+    Fidelity,
     Overlap,
     PairCounts,
     Rejections,
@@ -99,12 +100,18 @@ def effect(after: float, related: bool = False, **more: Any) -> Effect:
     return Effect(phenomenon="tense", pairs=200, related=related, untouched=there, edited=edited, **more)
 
 
-def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01) -> Summary:
+def closes(asked: Share, by_chance: float = 0.01) -> Fidelity:
+    return Fidelity(asked=asked, from_cue=asked, gap=(1.0, 0.8), kl_asked=0.9, floor=(by_chance, by_chance))
+
+
+def summary(
+    collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01, closed: Share = HIGH
+) -> Summary:
     run = RunScores(
         seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
         target=(0.1, 0.9), by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(),
         unit_labels=("a", "b", "c"), train_score=0.1, stages={},
-        values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
+        values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)}, fidelity=closes(closed),
     )  # fmt: skip
     return Summary(
         model="m", phenomenon="number", steps="every", values="unbounded", labels=("one", "many"), all_units=100,
@@ -121,6 +128,21 @@ def test_every_check_passed_is_the_only_way_to_decide() -> None:
     verdict = verdict_of(summary())
     assert verdict.word == "decide" and not verdict.failed
     assert all(check.passed for check in verdict.checks)
+
+
+@pytest.mark.parametrize(
+    ("closed", "word"),
+    [
+        (Share(0.02, -0.05, 0.09, 100), "no evidence"),
+        (Share(0.1, 0.05, 0.15, 100), "no evidence"),
+        (Share(0.3, 0.15, 0.45, 100), "no evidence"),
+        (Share(0.4, 0.3, 0.5, 100), "decide"),
+    ],
+)
+def test_units_that_only_move_the_asked_words_switch_nothing(closed: Share, word: str) -> None:
+    found = verdict_of(summary(closed=closed))
+    (check,) = [one for one in found.checks if one.name == "fidelity"]
+    assert found.word == word and bool(check.passed) == (word == "decide")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +168,7 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[s
     [
         ({"natural": natural(OPEN)}, "natural values"),
         ({"necessity": necessity(Share(0.9, 0.8, 0.98, 400), 0.95)}, "necessity"),
+        ({"necessity": necessity(Share(0.96, 0.8, 0.969, 400), 0.965)}, "necessity"),
         ({"text": text(100.0, 124.0, 0.05)}, "ordinary text"),
         ({"text": text(100.0, 128.0, 0.05)}, "ordinary text"),
         ({"unseen_words": UnseenWords(flip_accuracy=OPEN, slots=("noun",), train=500)}, "unseen words"),
@@ -340,7 +363,8 @@ def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() ->
     assert verdict_of(summary(evidence(away=Share(0.1, 0.04, 0.25, 40)), flips)).word == "nudge"
     verdict = verdict_of(summary(evidence(away=Share(0.31, 0.19, 0.46, 40)), flips))
     assert verdict.word == "no evidence" and "flips" in [check.name for check in verdict.failed]
-    assert "turns 31.0% (19.0% to 46.0%) of the preferences that already agree" in verdict.checks[3].found
+    (check,) = [check for check in verdict.checks if check.name == "flips"]
+    assert "turns 31.0% (19.0% to 46.0%) of the preferences that already agree" in check.found
 
 
 @pytest.mark.parametrize(

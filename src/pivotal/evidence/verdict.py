@@ -4,15 +4,15 @@ A search that may set any unit to any value flips almost any preference, so flip
 the strongest word whose conditions hold:
 
 - *decide*: every check was made and passed.
-- *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do, without
-  making ordinary text more than twice as perplexing. Some other check failed, was not decided or was not made.
-- *nudge*: the model knows the phenomenon, and the units flip it more often than most random sets do (p <= 0.05), but
-  not reliably, or not clearly more often, or they break the model, or there were too few random sets to tell.
-- *no evidence*: anything else.
+- *switch*: the model knows the phenomenon, the units take it nearer to what it says itself after the counterfactual
+  prefix, and they flip its preference reliably and more often than random sets do, without making ordinary text more
+  than twice as perplexing. Some other check failed, was not decided or was not made.
+- *nudge*: the same, but the units flip the preference not reliably, or not clearly more often than random sets do
+  (p <= 0.05), or they break the model, or there were too few random sets to tell.
+- *no evidence*: anything else, such as units that move little more than the asked words.
 
 A question of two lists of prompts asks no words. A prompt then counts as flipped if the edited model is nearer to what
-it says after the partner of the prompt than to what it says untouched, and what the edit closes of the gap between the
-two must be more than what random units close.
+it says after the partner of the prompt than to what it says untouched.
 
 A check has three outcomes. It is not decided if the 95% interval of its figure contains the threshold.
 """
@@ -51,6 +51,8 @@ LEAST_MASS = 1e-5
 LEAST_CUE = 0.5
 """The least that the cue tells about labels without noise: 0 is what random labels give, 1 is one label for each cue
 word."""
+LEAST_CLOSED = 0.2
+"""The least share of the gap to the counterfactual that an edit closes where words are asked."""
 DECIDES, NUDGES = 0.01, 0.05
 """The largest p-values of the random control."""
 MOST_DIRECT = 0.5
@@ -76,9 +78,8 @@ def verdict_of(summary: Summary) -> Verdict:
     evidence = summary.evidence or Evidence(level="none")
     asked = can_be_asked(evidence)
     flips = reliable(summary)
-    control = random_sets(summary)
+    near, control = fidelity(summary), random_sets(summary)
     others = (
-        *(() if summary.asks_words else (closes_the_gap(summary),)),
         unseen_words(summary, evidence),
         natural_values(summary, evidence),
         through_the_model(summary, evidence),
@@ -87,18 +88,18 @@ def verdict_of(summary: Summary) -> Verdict:
         necessary(evidence.necessity) if summary.asks_words else NO_PREFERENCE,
         permuted_labels(summary, evidence.permuted),
     )
-    checks = (*asked, flips, control, *others)
-    word = _word(summary, asked, flips, control, others)
+    checks = (*asked, near, flips, control, *others)
+    word = _word(summary, (*asked, near), (flips, control), others)
     return Verdict(word=word, sentence=_sentence(word, checks, summary, evidence), checks=checks)
 
 
 def _word(
-    summary: Summary, asked: tuple[Check, ...], flips: Check, control: Check, others: tuple[Check, ...]
+    summary: Summary, needed: tuple[Check, ...], reliably: tuple[Check, ...], others: tuple[Check, ...]
 ) -> Word:
-    if any(check.passed is not True for check in asked) or turn_away(summary):
+    if not all(check.passed for check in needed) or turn_away(summary):
         return "no evidence"
     p = summary.controls.p_value
-    if flips.passed and control.passed and not breaks(summary.evidence):
+    if all(check.passed for check in reliably) and not breaks(summary.evidence):
         return "decide" if all(check.passed for check in others) else "switch"
     return "nudge" if p is not None and p <= NUDGES else "no evidence"
 
@@ -257,17 +258,21 @@ def _away(summary: Summary) -> Share | None:
     return None if summary.evidence is None else summary.evidence.away
 
 
-def closes_the_gap(summary: Summary) -> Check:
-    """Whether the edit closes more of the gap to what the model says after the partners than random units do."""
+def fidelity(summary: Summary) -> Check:
+    """Whether the edit takes the model to what it says itself after the counterfactual prefix, over the whole
+    vocabulary: it closes more of the gap than random units do and, where words are asked, at least a fifth. Units
+    that move little more than the asked words do not."""
     closed = summary.best_run.fidelity
     if closed is None or closed.floor is None:
         return _open("fidelity")
-    (least, _), share = closed.floor, closed.asked
-    passed = None if share.low <= least <= share.high else share.low > least
+    share, (by_chance, _) = closed.asked, closed.floor
+    least = max(LEAST_CLOSED, by_chance) if summary.asks_words else by_chance
     found = (
-        f"Of the gap to the partner of a prompt, the edit closes {_percent(share)}, random units {least:.1%}."
+        f"Of the gap to what the model says after the counterfactual prefix, the edit closes {_percent(share)}, random "
+        f"units {by_chance:.1%}."
     )
-    return _decided("fidelity", passed, found)
+    passed = None if share.low <= least <= share.high else share.low > least
+    return _decided("fidelity", passed, found, "" if passed else "Search with --objective counterfactual.")
 
 
 def random_sets(summary: Summary) -> Check:
@@ -449,13 +454,12 @@ def _of_means(check: Check, summary: Summary, swapped: Interchange | None) -> Ch
 
 
 def necessary(necessity: Necessity | None) -> Check:
-    """Whether the model loses what it knows without what the units say, and more than without random units."""
+    """Whether the model is less often right without what the units say than without what any random units say."""
     name = "necessity"
     if necessity is None:
         return _open(name, QUICK)
-    held, untouched, least = necessity.held, necessity.untouched, min(necessity.random)
-    passed = False if held.value >= least else True if held.high < untouched.value else None
-    return _decided(name, passed, necessity.told())
+    held, least = necessity.held, min(necessity.untouched.value, *necessity.random)
+    return _decided(name, False if held.value >= least else held.high < least or None, necessity.told())
 
 
 def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
