@@ -263,16 +263,13 @@ def _score(
 
 def _print(row: dict[str, Any], scores: Evaluation) -> None:
     from pivotal.report import evidence, tables
+    from pivotal.report.notebook import flips_sentence
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
-    low, high = row["interval"]
     trained = row["pairs"].get("prefix_in_training")
     asked = "preferences" if any(any(one.words) for one in scores.outcomes) else "prompts"
     terminal.result(
-        f"{tables.counted(row['units'], 'unit')}: {tables.percent(row['flip_accuracy'])} of "
-        f"{row['pairs']['asked']:,} {called}{asked} of {row['phenomenon']} flipped in {row['model']} "
-        f"(95% interval {tables.interval(low, high)}), "
-        f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
+        flips_sentence(scores, f"{called}{asked} of {row['phenomenon']}", f" in {row['model']}"),
         evidence.interchange_sentence(row.get("interchange")),
         tables.fidelity_sentence(scores.fidelity),
         tables.skipped_sentence(row["rejected"]),

@@ -116,17 +116,21 @@ def discovery_html(found: Discovery) -> str:
 
 
 def evaluation_html(scores: Evaluation) -> str:
-    low, high = scores.flip_accuracy.low, scores.flip_accuracy.high
-    said = (
-        f"{counted(scores.units, 'unit')}: {percent(scores.flip_accuracy.value)} of {scores.flip_accuracy.n:,} "
-        f"preferences flipped (95% interval {tables.interval(low, high)}), KL {number(scores.kl)}, after the edit "
-        f"{number(scores.kl_after_edit)}."
-    )
-    said = f"{said} {tables.fidelity_sentence(scores.fidelity)}"
+    said = f"{flips_sentence(scores, 'preferences')} {tables.fidelity_sentence(scores.fidelity)}"
     shown = [tables.shares_table(scores)]
     if scores.drop_one:
         shown.append(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))
     return _html(said, shown=shown)
+
+
+def flips_sentence(scores: Evaluation, asked: str, where: str = "") -> str:
+    """The scores in one sentence. `asked` are the pairs in words."""
+    flips = scores.flip_accuracy
+    return (
+        f"{counted(scores.units, 'unit')}: {percent(flips.value)} of {flips.n:,} {asked} flipped{where} (95% interval "
+        f"{tables.interval(flips.low, flips.high)}), KL {number(scores.kl)}, after the edit "
+        f"{number(scores.kl_after_edit)}."
+    )
 
 
 def certificate_html(certificate: Certificate) -> str:
