@@ -145,6 +145,10 @@ def test_default_path_goes_on_with_its_run_and_avoids_others(
     assert first == Path("runs/lakretz-some-where-every-planted-3")
     RunFolder.create(first, SETTINGS)
     assert default_path("lakretz:some/where", "every", "planted:3", SETTINGS) == first
+    # As `--overwrite` does before it removes the other files.
+    (first / "run.json").rename(first / ".run.json")
+    assert default_path("lakretz:some/where", "every", "planted:3", SETTINGS) == first
+    (first / ".run.json").rename(first / "run.json")
     other = default_path("lakretz:some/where", "every", "planted:3", {**SETTINGS, "seed": 9})
     assert other == Path("runs/lakretz-some-where-every-planted-3-2")
     other.write_text("mine")

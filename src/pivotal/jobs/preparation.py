@@ -18,7 +18,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.evidence.knowledge import few_to_flip, not_unseen, warnings_of
 from pivotal.files import LOCK, locked, slug
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.changes import changes
+from pivotal.jobs.run_folder import REPLACED, RUN, RunFolder
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
 from pivotal.problem.bases import given_bases
@@ -27,8 +28,9 @@ from pivotal.problem.prepare import as_read, stays_of, too_few, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
+from pivotal.records import serial
 from pivotal.records.evidence import Knowledge
-from pivotal.records.run import Progress
+from pivotal.records.run import Progress, RunRecord
 from pivotal.records.summary import told_reasons
 from pivotal.searches.base import Search
 from pivotal.watch import Watch
@@ -206,7 +208,9 @@ def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str,
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
         if not path.exists() or (path.is_dir() and {file.name for file in path.iterdir()} <= {LOCK}):
             return path
-        if RunFolder.of_job(path, settings) is not None:
+        # The run may be about to be replaced, or whoever replaced it was killed.
+        there = next((path / name for name in (RUN, REPLACED) if (path / name).is_file()), None)
+        if there and not changes(serial.read(there, RunRecord).settings, serial.plain(settings)):
             return path
         number += 1
 
