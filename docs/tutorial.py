@@ -87,7 +87,7 @@ print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited
 
 # %% tags=["varies"]
 pair = next(pair for pair in test if pair.group == "nounpp")
-trace = pivotal.trace(model, found.best, pair)
+trace = pivotal.trace(found.best, model, pair)
 trace
 
 # %% tags=["varies"]

@@ -110,7 +110,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     units = tuple(unit for unit in model.unit_space("resid.0,resid.1") if unit.index in (2, 11))
     intervention = some_intervention(model, "every", units=len(units))
     intervention = replace(intervention, units=units)
-    found = trace(model, intervention, MinimalPair("The doctor near cars", 1, ("runs", "run")))
+    found = trace(intervention, model, MinimalPair("The doctor near cars", 1, ("runs", "run")))
     ids = torch.tensor([[*model.vocabulary.priming, *model.encode(found.prefix).ids]])
     with torch.no_grad():
         said = model.network(input_ids=ids, output_hidden_states=True)
@@ -129,7 +129,7 @@ def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates() -> None:
     values = np.random.default_rng(0).normal(size=(2, sum(unit.size for unit in units)))
     plain = some_intervention(model, "single", units=4)
     heads = Intervention(**{**vars(plain), "units": units, "values": values, "active": np.ones((2, 4), bool)})
-    found = trace(model, heads, MinimalPair("The doctor near cars", 1, ("runs", "run")))
+    found = trace(heads, model, MinimalPair("The doctor near cars", 1, ("runs", "run")))
     by_head = values.reshape(2, len(units), -1)[found.target]
     expected = np.sqrt((by_head**2).mean(-1))
     np.testing.assert_allclose(np.array(found.activation.edited)[:, 1], expected, rtol=1e-5)
@@ -141,9 +141,9 @@ def test_a_planted_unit_is_all_that_changes_its_verb() -> None:
     planted = plant()
     intervention = intervention_of(planted.model, planted.units, [[0.9] * 3, [-0.9] * 3], "single")
     pair = MinimalPair("The noun0a near", 1, ("verb0as", "verb0a"), "singular")
-    to = trace(planted.model, intervention, pair)
+    to = trace(intervention, planted.model, pair)
     assert to.direction == "plural" and to.flipped and to.log_odds[0] < 0 < to.log_odds[1]
-    as_it_is = trace(planted.model, intervention, pair, direction="singular")
+    as_it_is = trace(intervention, planted.model, pair, direction="singular")
     assert as_it_is.direction == "singular" and not as_it_is.flipped and as_it_is.log_odds[0] > 0
     signs = np.sign(np.array(to.activation.edited)[:, 1:])
     assert (signs == -1).all(), "latched: what is set at the cue stays"
@@ -154,9 +154,9 @@ def test_bad_requests() -> None:
     intervention = some_intervention(model, "every")
     pair = MinimalPair("The noun0a", 1, ("verb0as", "verb0a"))
     with pytest.raises(PivotalError, match="not to 'dual'"):
-        trace(model, intervention, pair, direction="dual")
+        trace(intervention, model, pair, direction="dual")
     with pytest.raises(PivotalError, match="outside the vocabulary: dog"):
-        trace(model, intervention, MinimalPair("The dog", 1, ("verb0as", "verb0a")))
+        trace(intervention, model, MinimalPair("The dog", 1, ("verb0as", "verb0a")))
     with pytest.raises(PivotalError, match="--any-model"):
-        trace(plant(1).model, intervention, pair)
-    assert trace(plant(1).model, intervention, pair, any_model=True).prefix == "The noun0a"
+        trace(intervention, plant(1).model, pair)
+    assert trace(intervention, plant(1).model, pair, any_model=True).prefix == "The noun0a"

@@ -64,6 +64,11 @@ def test_a_search_that_lost_its_flips_needs_more_units_or_updates() -> None:
     )
     kept = {"relaxed": {"accuracy": 0.5}, "final": {"accuracy": 0.45}}
     assert steps(with_run(stages=kept))[0] == "Allow more units, e.g. --max-units 6."
+    # Units that flip nothing were dropped, and random sets do as well: fewer units would not help.
+    none = {"hard": {"accuracy": 0.0, "units": 5.0}, "final": {"accuracy": 0.0, "units": 3.0}}
+    dropped = replace(with_run(stages=none), controls=summary(p=1.0).controls)
+    assert steps(dropped)[0] == "Allow more units, e.g. --max-units 10."
+    assert not any("Random sets" in step for step in steps(dropped))
 
 
 def test_a_direction_that_never_flips_is_pointed_out() -> None:

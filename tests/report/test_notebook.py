@@ -145,7 +145,7 @@ def test_a_certificate_says_its_verdict(certificate: Certificate) -> None:
 
 def test_a_trace_shows_every_step(problem: pivotal.Problem, found: pivotal.searches.Discovery) -> None:
     pair = problem.pairs[0]
-    trace = pivotal.trace(problem.model, found.best, pair)
+    trace = pivotal.trace(found.best, problem.model, pair)
     wanted = pair.words[trace.target]
     assert repr(trace).startswith(f"Trace({pair.prefix} → {wanted}, to {trace.direction}: p ")
     shown = page(trace)

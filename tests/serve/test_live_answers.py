@@ -68,7 +68,7 @@ def test_a_sentence_shows_what_trace_and_next_words_compute(
 ) -> None:
     model, pair = load_model("planted"), opened["pairs"][5]
     seen = look(client, opened, 5)
-    known = trace(model, found, MinimalPair(pair["prefix"], pair["cue"], tuple(pair["words"])))
+    known = trace(found, model, MinimalPair(pair["prefix"], pair["cue"], tuple(pair["words"])))
     assert seen["direction"] == known.direction and seen["flipped"] is known.flipped is True
     assert seen["log_odds"] == pytest.approx(known.log_odds, abs=1e-4)
     assert [seen["untouched"][0], seen["edited"][0]] == pytest.approx(known.probability(0), rel=1e-4)
@@ -90,7 +90,7 @@ def test_values_units_and_direction_of_the_page_count_and_not_those_of_the_run(
     seen = look(
         client, opened, units=[{"unit": str(found.units[0]), "values": [0.3, -0.2]}], direction="plural"
     )
-    assert seen["log_odds"] == pytest.approx(trace(load_model("planted"), fewer, asked, direction="plural").log_odds,
+    assert seen["log_odds"] == pytest.approx(trace(fewer, load_model("planted"), asked, direction="plural").log_odds,
                                              abs=1e-4)  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_the_units_of_the_run_give_what_the_run_gives(live: LiveIntervention) ->
     seen = predict(
         live, SentenceRequest(run=0, units=as_found(live), sentence=pair.prefix, words=pair.words, cue="1")
     )
-    known = trace(live.model, live.intervention, pair)
+    known = trace(live.intervention, live.model, pair)
     assert seen["direction"] == known.direction
     assert seen["log_odds"] == pytest.approx(known.log_odds, abs=1e-4)
     assert seen["kl"] > 0

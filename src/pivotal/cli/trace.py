@@ -118,7 +118,7 @@ def _traced(saved: Saved, asked: MinimalPair, direction: str | None) -> Trace:
     encode_typed(saved.lm, asked.prefix)
     try:
         return follow(
-            saved.lm, saved.intervention, asked, direction=direction, any_model=saved.options.any_model
+            saved.intervention, saved.lm, asked, direction=direction, any_model=saved.options.any_model
         )
     except PivotalError as error:
         raise PivotalError(f"“{asked.prefix}” cannot be traced: {error}") from None

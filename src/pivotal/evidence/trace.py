@@ -41,8 +41,8 @@ _ROWS = 256
 
 
 def trace(
-    model: LanguageModel,
     intervention: Intervention,
+    model: LanguageModel,
     pair: MinimalPair,
     *,
     direction: str | None = None,

@@ -43,7 +43,10 @@ def _question(checks: Mapping[str, Check]) -> Iterator[str]:
 def _flips(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     if checks["flips"].passed is not False:
         return
-    run, more = summary.best_run, f"Allow more units, e.g. --max-units {2 * summary.units}"
+    run = summary.best_run
+    # A search may end with fewer units than it was allowed, since it drops those that flip nothing.
+    allowed = max(summary.units, int(run.stages.get("hard", {}).get("units", 0)))
+    more = f"Allow more units, e.g. --max-units {2 * allowed}"
     accuracies = [stage["accuracy"] for stage in run.stages.values() if "accuracy" in stage]
     if accuracies and max(accuracies) - accuracies[-1] >= _DROP:
         yield (
@@ -65,7 +68,7 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     control = checks["random sets"]
     if control.passed is None:
         yield "Repeat the command with --controls 99: the verdict depends on how often random sets flip."
-    elif control.passed is False:
+    elif control.passed is False and checks["flips"].passed is not False:
         yield (
             "Random sets of the same size do as well. Try fewer units (--max-units), or values closer to those of real "
             "sentences (--values natural or interchange)."

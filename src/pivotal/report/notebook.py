@@ -15,6 +15,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.report import certified, check, tables
 from pivotal.report.drawing import Spec
 from pivotal.report.figures import shares_chart, values_chart
+from pivotal.report.next_steps import next_steps
 from pivotal.report.tables import ByKind, Table, counted, number, percent
 from pivotal.report.templates import macros, source
 from pivotal.report.trace import told, trace_chart, trace_table
@@ -155,13 +156,20 @@ def run_html(folder: RunFolder) -> str:
 
 
 def result_html(summary: Summary) -> str:
-    said = (*tables.opening(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
+    said = (*_told(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
     return _html(*said, shown=[tables.units_table(summary)])
 
 
 def result_text(summary: Summary) -> str:
     """A finished run in a few lines."""
-    return "\n".join(filter(None, tables.opening(summary)))
+    return "\n".join(_told(summary))
+
+
+def _told(summary: Summary) -> list[str]:
+    """What was found, and what to do about a weak verdict."""
+    weak = summary.verdict is not None and summary.verdict.word in ("no evidence", "nudge")
+    after = [f"Next: {step}" for step in next_steps(summary)] if weak else []
+    return [*filter(None, tables.opening(summary)), *after]
 
 
 def _html(*texts: str, shown: Sequence[Table] = ()) -> str:

@@ -46,11 +46,12 @@ def table(
 
 
 def percent(share: float | None) -> str:
-    """A share with one decimal, but never "100.0%" for less than all; a dash if there is no number."""
+    """A share with one decimal, or with two near none and all; a dash if there is no number."""
     if share is None or isnan(share):
         return "–"
     shown = f"{_rounded(share, 3):.1%}".replace("-", "−")
-    return f"{share:.2%}" if shown == "100.0%" and share < 1 else shown.replace("100.0%", "100%")
+    near = (shown == "100.0%" and share < 1) or (shown == "0.0%" and share > 0)
+    return f"{share:.2%}" if near else shown.replace("100.0%", "100%")
 
 
 def interval(low: float, high: float) -> str:

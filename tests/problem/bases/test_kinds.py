@@ -128,7 +128,7 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
     assert model.intervened(again, label).next_words(pair.prefix) == expected
     told = model.intervened(again, label).generate(pair.prefix, words=3, temperature=0.0)
     assert told == problem.model.intervened(found, label).generate(pair.prefix, words=3, temperature=0.0)
-    assert trace(model, again, pair).edited == trace(problem.model, found, pair).edited
+    assert trace(again, model, pair).edited == trace(found, problem.model, pair).edited
     carrying = Problem(model.in_bases(again.bases), problem.pairs, sites="hidden.0@sae")
     score = evaluate(again, carrying)
     assert score.flip_accuracy == evaluate(found, problem).flip_accuracy
