@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def test_it_finds_units_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     )
     cleared = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     asked = ["demo", "planted", "planted", "--evidence", "none", "--controls", "0"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
         [environment / "bin" / "pivotal", *asked, "--quiet", "--json", "--out", "run"],
         cwd=tmp_path,
@@ -77,3 +79,4 @@ def test_it_finds_units_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["flip_accuracy"] > 0.9
     assert (tmp_path / "run" / "report.html").is_file()
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 30, "3 CPU seconds on a desk"

@@ -63,6 +63,26 @@ def test_other_verbs_read_the_run(run: tuple[Path, str]) -> None:
         assert done.exit_code == 0 and "preferences of" not in done.output, done.output
     traced = CliRunner().invoke(app, ["trace", str(folder), "--pair", "0"])
     assert traced.exit_code == 2 and "these pairs ask none" in " ".join(traced.output.split())
+    typed = CliRunner().invoke(app, ["trace", str(folder), "The noun0a quite"])
+    assert (
+        typed.exit_code == 2
+        and "asks no words, but two are compared here. Name them with --words"
+        in " ".join(typed.output.split())
+    )
+
+
+def test_the_live_page_compares_the_words_that_the_units_make_likely(run: tuple[Path, str]) -> None:
+    pytest.importorskip("starlette")
+    from pivotal.serve.answers import predict
+    from pivotal.serve.requests import SentenceRequest, UnitValues
+    from pivotal.serve.runs import LiveRuns
+
+    runs = LiveRuns([str(run[0])], "runs", "cpu")
+    opened = runs.opened(0)
+    units = [UnitValues(about.unit, about.values) for about in opened["units"]]
+    asked = SentenceRequest(run=0, sentence=opened["pairs"][0]["prefix"], units=units)
+    seen = predict(runs.live(0, None), asked)
+    assert len(set(seen["words"])) == 2 and seen["flipped"]
 
 
 def test_check_tells_how_much_the_lists_differ(lists: str) -> None:

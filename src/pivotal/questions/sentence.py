@@ -29,6 +29,11 @@ def pair_of(
     sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
     """
     typed = sentence.split()
+    if words is None and not known().asks_words:
+        raise PivotalError(
+            f"{known().name} asks no words, but two are compared here. Name them with {named[0]}, that of "
+            f"“{labels[0]}” first."
+        )
     if words is None:
         forms = {form for pair in known() for entry in pair.word_sets for form in entry}
         prefix = typed[: next((i for i in range(len(typed) - 1, 0, -1) if typed[i] in forms), -1)]

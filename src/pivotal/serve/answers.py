@@ -93,6 +93,13 @@ def _pair(
     live: LiveIntervention, sentence: str, words: tuple[str, str] | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
     """The pair of a typed sentence, as the model reads it, and whether it has a cue."""
+    if words is None and not live.pairs.asks_words:  # those that tell the two directions apart
+        sides = [live.model.intervened(live.intervention, direction=to) for to in live.labels]
+        said = [dict(side.next_words(sentence, 50)) for side in sides]
+        words = tuple(  # type: ignore[assignment]
+            max(filter(str.strip, a), key=lambda word: a[word] - b.get(word, 0.0))
+            for a, b in (said, said[::-1])
+        )
     made, has_cue = pair_of(
         sentence,
         live.labels,

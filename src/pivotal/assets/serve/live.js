@@ -138,6 +138,8 @@
     byId("workspace").hidden = false;
     compare();
     opened.labels.forEach((label, i) => { byId(`word-${i}-label`).textContent = `Word for “${label}”`; });
+    const asked = opened.pairs.length === 0 || opened.pairs[0].words.some(Boolean);
+    for (const i of [0, 1]) byId(`word-${i}`).placeholder = asked ? "" : "what the units make likely";
     byId("cue-label").hidden = opened.steps === "every";
     byId("direction").replaceChildren(
       element("option", { value: "" }, "the other word"),
@@ -152,7 +154,7 @@
     byId("stored").replaceChildren(
       element("option", { value: "" }, "a sentence of your own"),
       ...opened.pairs.map((pair, i) =>
-        element("option", { value: i }, `${pair.prefix} … ${pair.words.join(" / ")}${pair.group ? ` (${pair.group})` : ""}`)),
+        element("option", { value: i }, `${pair.prefix} …${pair.words.some(Boolean) ? ` ${pair.words.join(" / ")}` : ""}${pair.group ? ` (${pair.group})` : ""}`)),
     );
     reset();
     if (opened.pairs.length) choose(0);
@@ -162,7 +164,7 @@
     const pair = opened.pairs[0] ?? { prefix: "The athlete", cue: 1, words: ["admires", "admire"] };
     const words = pair.prefix.split(" ");
     if (pair.cue !== null) words[pair.cue] = `*${words[pair.cue]}*`;
-    return `${words.join(" ")} ${pair.words.join("/")}`;
+    return `${words.join(" ")} ${pair.words.some(Boolean) ? pair.words.join("/") : "ONE/OTHER"}`;
   }
 
   function choose(index) {
