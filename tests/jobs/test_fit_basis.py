@@ -9,6 +9,7 @@ from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.fit_basis import fit_basis, one_site, text_states
+from pivotal.models.bases.files import read_folder
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
@@ -38,6 +39,12 @@ def test_a_fitted_basis_is_searched_by_its_folder(model, corpus: Path, tmp_path:
     with pytest.raises(PivotalError, match="replace it with --overwrite"):
         fit_basis(model, "hidden.0", corpus=corpus, out=out)
     fit_basis(model, "hidden.0", corpus=corpus, out=out, overwrite=True)
+    record = (out / "basis.json").read_text()
+    read_folder(str(out), "hidden.0")
+    fit_basis(model, "hidden.0", corpus=corpus, out=out, tokens=300, overwrite=True)
+    (out / "basis.json").write_text(record)  # as another process reads it that began before
+    with pytest.raises(PivotalError, match=r"does not belong to the basis\.json beside it"):
+        read_folder(str(out), "hidden.0")
 
 
 def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,13 @@ def read_folder(path: str, site: str) -> Basis:
             f"A basis belongs to the site that it was fitted to, {record.site}, but {path} was named for {site}. "
             f"Fit one for {site} with `pivotal fit-basis`."
         )
-    return Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"])
+    basis = replace(Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"]), whole=None)
+    if basis.fingerprint != record.basis.fingerprint:
+        raise PivotalError(
+            f"{folder / ARRAYS} does not belong to the {BASIS} beside it. If another process is fitting a basis there, "
+            "wait for it; otherwise fit the basis again."
+        )
+    return basis
 
 
 def read_rotation(path: str, site: str, width: int) -> Basis:
