@@ -41,7 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     numbers = {
         "cases": (10_000, "fuzzed cases"),
-        "first": (0, "the number of the first case"),
+        "first": (0, "the number of the first fuzzed case, or pair"),
         "seed": (0, "the seed of everything random"),
         "kills": (100, "kills of long jobs"),
         "pairs": (500, "trials of two processes in one folder"),

@@ -180,7 +180,8 @@ def trial(
     ):  # what a killed study had begun may stay unfinished, if another has run its seeds
         found = {name: part for name, part in found.items() if not _unfinished(name, found)}
     assert not [name for name in found if name.endswith((".lock", ".partial"))]
-    if kill_after is not None and len({first, second} & {"study", "seeds", "atlas"}) == 2:
+    studies = len({first, second} & {"study", "seeds", "atlas"}) == 2 and "r/results.jsonl" in found
+    if kill_after is not None and studies:
         # A study that is killed has finished some of its cells, so each cell has an order of its own.
         cells = _cells(found)
         assert len(cells) == 2, codes

@@ -211,7 +211,6 @@ def _check_fingerprint(intervention: Intervention, model: str | None, device: st
     if model is None and intervention.model not in dict(list_models()):
         return False
     lm = load_model(model or intervention.model, device=device, download=model is not None)
-    weights = intervention.model_fingerprint.partition("+")[0]
-    if lm.fingerprint().partition("+")[0] != weights:
+    if lm.fingerprint().partition("+")[0] != intervention.model_fingerprint.partition("+")[0]:
         intervention.check_model(lm.name, lm.fingerprint())
     return True

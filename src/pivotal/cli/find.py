@@ -122,22 +122,12 @@ def find(
         raise PivotalError(
             "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
         )
+    other = {name: value for name, value in vars(options).items() if name not in ("keep", "search", "preset")}
+    told: dict[str, Any] = {"command": terminal.command(), "report": write_report}
+    question = replace(question, **asked, keep=JOINT.join(keep)).checked()
     with display(quiet) as watching:
-        found = solve(
-            replace(question, **asked, keep=JOINT.join(keep)).checked(),
-            choose(search, options.preset, given),
-            runs=options.runs,
-            controls=options.controls,
-            evidence=options.evidence,
-            out=options.out,
-            overwrite=options.overwrite,
-            force=options.force,
-            device=device,
-            batch_nodes=options.batch_nodes,
-            command=terminal.command(),
-            watch=watching,
-            report=write_report,
-        )
+        chosen = choose(search, options.preset, given)
+        found = solve(question, chosen, **other, device=device, watch=watching, **told)
     folder = found.folder
     if found.already:
         terminal.note(f"This run was already finished: {folder.path}. Use --overwrite to run it again.")
