@@ -15,6 +15,7 @@ written: the exit code is 1 if a page is not what its sources make, and 2 if a s
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import verdict_rates
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import Recipe, read_recipe, shipped
 from pivotal.records.study import RESULTS, StudyRow, read_results
@@ -38,8 +40,13 @@ _HELD_OUT = {"prefixes": "whole prefixes", "words": "whole words", "pairs": "pai
 
 
 def pages(docs: Path = DOCS) -> dict[Path, str]:
-    """The text of each page, by its path."""
-    return {docs / part.name: _page(part, docs) for part in sorted(docs.glob("results/parts/*.md"))}
+    """The text of each page and of the figure of the bench, by its path."""
+    made = {docs / part.name: _page(part, docs) for part in sorted(docs.glob("results/parts/*.md"))}
+    rows = docs / "results/calibration.jsonl"
+    if rows.is_file():
+        bench = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+        made[docs / "images/verdicts.svg"] = verdict_rates.figure(bench)
+    return made
 
 
 def _page(part: Path, docs: Path) -> str:

@@ -59,6 +59,48 @@ def rates(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+BARS: dict[str, Callable[[Row], bool]] = {
+    "units are known": lambda row: row["truth"] == "units",
+    "number, up to 30% wrong labels": lambda row: row["truth"] == "carried",
+    "nothing to find, searched": lambda row: row["truth"] == "nothing" and row["searched"],
+    "nothing to find, refused before": lambda row: row["truth"] == "nothing" and not row["searched"],
+}
+"""The bars of the figure."""
+_COLOURS = dict(zip(WORDS, ("#1c7a6e", "#5cb8ab", "#e3c35c", "#9aa5b0"), strict=True))
+_NAME, _WIDE, _BAR = 215, 460, 26
+
+
+def figure(rows: Sequence[Row]) -> str:
+    """A bar for each kind of truth, divided by the verdicts."""
+    parts, said = [], []
+    for i, (name, belongs) in enumerate(BARS.items()):
+        words = Counter(row["verdict"] for row in rows if belongs(row))
+        x, y, total = float(_NAME), 12 + i * (_BAR + 8), sum(words.values())
+        parts.append(f'<text x="{_NAME - 8}" y="{y + 17}" text-anchor="end">{name} ({total})</text>')
+        for word in WORDS:
+            if words[word]:
+                wide = _WIDE * words[word] / total
+                parts.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{_BAR}" fill="{_COLOURS[word]}"/>'
+                )
+                if wide > 12:
+                    parts.append(f'<text x="{x + 4:.1f}" y="{y + 17}">{words[word]}</text>')
+                x += wide
+        said.append(f"{name}: " + ", ".join(f"{words[word]} {word}" for word in WORDS if words[word]))
+    y = 12 + len(BARS) * (_BAR + 8)
+    for i, word in enumerate(WORDS):
+        x = _NAME + 100 * i
+        parts.append(f'<rect x="{x}" y="{y}" width="11" height="11" fill="{_COLOURS[word]}"/>')
+        parts.append(f'<text x="{x + 16}" y="{y + 10}">{word}</text>')
+    wide, high = _NAME + _WIDE + 12, y + 24
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" aria-labelledby="t d">\n'
+        f'<title id="t">The verdicts of the bench</title>\n<desc id="d">{"; ".join(said)}.</desc>\n'
+        f'<style>text{{font:12px Helvetica,Arial,sans-serif;fill:#1d2329}}</style>\n<rect width="{wide}" '
+        f'height="{high}" rx="8" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
 def _share(hits: int, of: int) -> str:
     if not of:
         return "–"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "303")
 
 
 def finished_run(factory: pytest.TempPathFactory, name: str, *options: str) -> Path:

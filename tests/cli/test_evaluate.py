@@ -24,7 +24,7 @@ def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folde
     assert {key: scores[key] for key in scores if key in best} == {
         key: best[key] for key in scores if key in best
     }
-    assert scores["pairs"] == {"which": "test", "asked": 81}
+    assert scores["pairs"] == {"which": "test", "asked": 303}
 
 
 def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path)
 
 
 def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal: Any, run_folder: Path) -> None:
-    """The run held out 81 of 1,512 pairs by their prefixes."""
+    """The run held out 303 of 1,512 pairs by their prefixes."""
     scores = json.loads(pivotal("evaluate", run_folder, "planted", "--json").out)
-    assert scores["pairs"] == {"which": "all", "asked": 1512, "prefix_in_training": 1431}
-    said = "Prefixes of the run's training pairs occur in 1,431 of these 1,512 pairs"
+    assert scores["pairs"] == {"which": "all", "asked": 1512, "prefix_in_training": 1209}
+    said = "Prefixes of the run's training pairs occur in 1,209 of these 1,512 pairs"
     assert said in pivotal("evaluate", run_folder, "planted").out
 
 
@@ -178,7 +178,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
 
 @pytest.mark.slow
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
-    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "81", "-q")
+    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "303", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
     shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")

@@ -119,7 +119,7 @@ def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp
     assert "--base-model" in notes and "--license" in notes
     there = {path.name for path in (tmp_path / "out").iterdir()}
     assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
-    assert "81 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
+    assert "303 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_files_of_another_run_are_not_shared(run_folder: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from pivotal.searches import choose, default_search
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
-    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 81" in done.out
+    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 303" in done.out
     for part in (
         "Units",
         "hidden.0:",
@@ -128,7 +128,7 @@ def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
     assert RunFolder(tmp_path / "run").summary().values == values
 
 
-LONG = ("find", "planted", "planted", "--updates", "200", "-o", "refit=10", "--test", "81", "-q")
+LONG = ("find", "planted", "planted", "--updates", "200", "-o", "refit=10", "--test", "303", "-q")
 """Long enough to be stopped, on a busy machine too."""
 
 

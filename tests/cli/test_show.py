@@ -50,7 +50,7 @@ def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
     best = summary["runs"][summary["best"]]
     for part in (
         "planted in planted, units set at every step",
-        "Sites all; values natural; 81 held-out pairs, split by prefixes; 2 runs from seed 0",
+        "Sites all; values natural; 303 held-out pairs, split by prefixes; 2 runs from seed 0",
         "Search learned; its settings are in run.json",
         "3 of 64 units switch planted",
         summary["verdict"]["sentence"],

@@ -107,7 +107,7 @@ def test_python_of_the_page(
     page = ROOT / "docs" / "read-a-trace.md"
     (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
     exec(compile(block, page, "exec"), {})
-    assert capsys.readouterr().out.startswith("0 of 81 were not flipped\n(-")
+    assert capsys.readouterr().out.startswith("0 of 303 were not flipped\n(-")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_python_of_the_page(
     [
         ([], ["a sentence", "--pair 0"]),
         (["The noun0a verb0as", "--pair", "1"], ["Give either a sentence"]),
-        (["--pair", "99"], ["0 to 80", "not pair 99"]),
+        (["--pair", "999"], ["0 to 302", "not pair 999"]),
         (["The noun0a verb0a", "--direction", "plurl"], ["Did you mean 'plural'?"]),
         (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),

@@ -43,7 +43,7 @@ class Checker(HTMLParser):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run with its report. Tests that change a file change a copy."""
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
-    question = Question(model="planted", phenomenon="planted", test=81)
+    question = Question(model="planted", phenomenon="planted", test=303)
     out = str(tmp_path_factory.mktemp("report") / "run")
     folder = find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
     write_report(folder)

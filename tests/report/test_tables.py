@@ -38,7 +38,7 @@ def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     few = replace(summary, verdict=nothing, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
     assert said.startswith(
-        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 81 held-out preferences"
+        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 303 held-out preferences"
     )
     assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
     assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
@@ -77,7 +77,7 @@ def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder:
 def test_a_verdict_with_failed_checks_is_not_green(folder: RunFolder) -> None:
     verdict = folder.summary().verdict
     assert verdict is not None
-    assert badge(verdict) == ("Verdict: switch · 3 not checked", "good")
+    assert badge(verdict) == ("Verdict: switch · 2 not checked", "good")
     checks = (replace(verdict.checks[0], passed=False), *verdict.checks[1:])
-    assert badge(replace(verdict, checks=checks)) == ("Verdict: switch · 1 failed, 3 not checked", "warn")
+    assert badge(replace(verdict, checks=checks)) == ("Verdict: switch · 1 failed, 2 not checked", "warn")
     assert badge(replace(verdict, word="no evidence"))[1] == "bad"

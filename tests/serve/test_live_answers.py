@@ -60,7 +60,7 @@ def test_a_run_opens_with_its_units_their_ranges_and_its_stored_pairs(
         (low, high), limits = about["natural"], about["limits"]
         assert about["values"] == pytest.approx(values.tolist())
         assert limits == [-1, 1] and -1 <= low < high <= 1
-    assert len(opened["pairs"]) == 81 and opened["labels"] == ["singular", "plural"] and opened["runs"] == 2
+    assert len(opened["pairs"]) == 300 and opened["labels"] == ["singular", "plural"] and opened["runs"] == 2
 
 
 def test_a_sentence_shows_what_trace_and_next_words_compute(

@@ -51,8 +51,9 @@ LEAST_MASS = 1e-5
 LEAST_CUE = 0.5
 """The least that the cue tells about labels without noise: 0 is what random labels give, 1 is one label for each cue
 word."""
-LEAST_CLOSED = 0.2
-"""The least share of the gap to the counterfactual that an edit closes where words are asked."""
+LEAST_CLOSED = 0.3
+"""The least share of the gap to the counterfactual that an edit closes where words are asked. In the first half of the
+bench, no interval reaches it in questions that ask nothing."""
 DECIDES, NUDGES = 0.01, 0.05
 """The largest p-values of the random control."""
 MOST_DIRECT = 0.5
@@ -62,7 +63,7 @@ MOST_TEXT = 1.25
 BREAKS = 2.0
 """A larger factor breaks the model, and units that break it do not switch anything."""
 MOST_MOVED = 0.05
-"""The largest change in the accuracy of an unrelated phenomenon."""
+"""The largest change in the accuracy of an unrelated phenomenon, and of no account to necessity."""
 TAIL = 0.025
 """What an interval leaves below it, before it is corrected for the number of phenomena."""
 
@@ -260,7 +261,7 @@ def _away(summary: Summary) -> Share | None:
 
 def fidelity(summary: Summary) -> Check:
     """Whether the edit takes the model to what it says itself after the counterfactual prefix, over the whole
-    vocabulary: it closes more of the gap than random units do and, where words are asked, at least a fifth. Units
+    vocabulary: it closes more of the gap than random units do and, where words are asked, at least three tenths. Units
     that move little more than the asked words do not."""
     closed = summary.best_run.fidelity
     if closed is None or closed.floor is None:
@@ -454,12 +455,14 @@ def _of_means(check: Check, summary: Summary, swapped: Interchange | None) -> Ch
 
 
 def necessary(necessity: Necessity | None) -> Check:
-    """Whether the model is less often right without what the units say than without what any random units say."""
+    """Whether the model is less often right without what the units say than without what any random units say, by more
+    than 5 points."""
     name = "necessity"
     if necessity is None:
         return _open(name, QUICK)
     held, least = necessity.held, min(necessity.untouched.value, *necessity.random)
-    return _decided(name, False if held.value >= least else held.high < least or None, necessity.told())
+    passed = False if held.value >= least else held.high < least - MOST_MOVED or None
+    return _decided(name, passed, necessity.told())
 
 
 def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
