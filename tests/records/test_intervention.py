@@ -99,6 +99,12 @@ def test_it_belongs_to_its_model() -> None:
 # -- on disk --
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_survive_the_disk_in_whatever_order_memory_has_them(tmp_path: Path, order: Any) -> None:
+    made = replace(GOOD, values=np.array(GOOD.values, order=order), active=np.array(GOOD.active, order=order))
+    assert Intervention.load(made.save(tmp_path)) == GOOD
+
+
 def test_save_then_load_gives_the_same(saved: Path) -> None:
     assert Intervention.load(saved) == GOOD
     assert sorted(path.name for path in saved.iterdir()) == ["card.json", "values.safetensors"]

@@ -79,15 +79,17 @@ def open_arrays(path: Path) -> Iterator[Any]:
         ) from None
 
 
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a safetensors file. Its writer copies memory as it lies, so an array in another order would be garbled."""
+    rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with disk(path):
+        write_atomically(path, lambda partial: save_file(rows, partial))
+
+
 def write_bases(path: Path, bases: Mapping[str, StoredBasis]) -> None:
     """Write the arrays of several bases to one file. The cards are stored elsewhere."""
-    tensors = {
-        f"{site}/{name}": np.ascontiguousarray(array)
-        for site, basis in bases.items()
-        for name, array in basis.arrays.items()
-    }
-    with disk(path):
-        write_atomically(path, lambda partial: save_file(tensors, partial))
+    named = {f"{site}/{name}": array for site, basis in bases.items() for name, array in basis.arrays.items()}
+    write_arrays(path, named)
 
 
 def read_bases(path: Path, cards: Mapping[str, BasisCard]) -> dict[str, StoredBasis]:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import disk, write_atomically
+from pivotal.files import disk
 from pivotal.records import serial
-from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_bases
+from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_arrays, write_bases
 from pivotal.records.serial import Record
 from pivotal.units import Steps, Unit, Values
 
@@ -246,10 +245,9 @@ class Intervention:
         """Write card.json, values.safetensors and, for units in other bases, bases.safetensors; the card last, so that
         a folder with a card is complete."""
         folder = Path(folder)
-        tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
         with disk(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
+        write_arrays(folder / VALUES, {"values": self.values, "active": self.active.astype(np.uint8)})
         if self.bases:
             write_bases(folder / BASES, self.bases)
         serial.write(folder / CARD, self.card())
