@@ -1,7 +1,5 @@
 """Settings that hold for all tests."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path

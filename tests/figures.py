@@ -1,8 +1,6 @@
 """Empty figures in place of real ones, which take longer to draw than a search on a planted model. tests/report and
 tests/browser look at real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """One finished run of the planted model for the tests of all verbs and of the live page. None of them writes to it."""
 
-from __future__ import annotations
-
 import fcntl
 from pathlib import Path
 

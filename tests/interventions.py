@@ -1,14 +1,12 @@
 """Interventions made by hand, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pivotal import Intervention
 from pivotal.models import LanguageModel
-from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
 

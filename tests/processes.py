@@ -5,8 +5,6 @@ here are forked from one that has done so: their signals, exit codes, streams an
 a command imports needs a new interpreter instead.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,12 +1,9 @@
 """Searches with settings under which they take a second, for tests that do not depend on what a search finds."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 
-from pivotal.searches import SEARCHES
-from pivotal.searches.base import Search
+from pivotal.searches import SEARCHES, Search
 
 SETTINGS: dict[str, Any] = {
     **{"updates": 20, "refit": 10, "polish": 5},

@@ -1,7 +1,5 @@
 """docs/atlas-findings.md and the matrix of the README are made from the stored rows of the atlas."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from types import ModuleType

@@ -1,14 +1,11 @@
 """The bundled model as its users meet it: as good as its card says, and open to interventions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention, PivotalError, load_model
+from pivotal.models import LanguageModel
 from pivotal.testing import check_model
 from pivotal.units import Steps
 

@@ -1,15 +1,13 @@
 """The bundled model: what its folder must hold, and the script that makes it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pivotal import load_phenomenon
 from pivotal.files import asset
-from pivotal.questions.phenomena import load_phenomenon
 
 MODELS = asset("models")
 FOLDER = MODELS / "wiki-lstm"

@@ -1,7 +1,5 @@
 """The bench of the verdict: questions of known truth, through its own functions."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract checks that users run on their plugins, run on every one of ours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +8,12 @@ import torch
 from tests.short_searches import short
 from torch import Tensor, nn
 
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
+from pivotal import Problem
+from pivotal.models import RecurrentLM
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.questions.phenomena import PHENOMENA
 from pivotal.questions.phenomena.planted import PlantedAgreement
-from pivotal.searches import SEARCHES
-from pivotal.searches.base import Discovery
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import SEARCHES, Discovery, LearnedMask
 from pivotal.searches.masks import MASKS
 from pivotal.searches.masks.hard_concrete import LOUIZOS, HardConcrete
 from pivotal.testing import check_mask, check_model, check_phenomenon, check_search

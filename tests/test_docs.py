@@ -1,8 +1,6 @@
 """The documentation is right: its Python runs and prints what the page says; commands, paths and links exist; the
 reference generated from the code is complete."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

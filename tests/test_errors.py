@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pivotal.errors import did_you_mean

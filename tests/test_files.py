@@ -1,7 +1,5 @@
 """Writing files: nothing goes through a link, leftovers are removed, and every library's full disk is one error."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path
@@ -12,7 +10,7 @@ import torch
 from safetensors.numpy import save_file
 from tests.processes import locked_elsewhere
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.files import (
     check_plain,
     disk,

@@ -1,7 +1,5 @@
 """Layers import downwards only: the contract in pyproject.toml holds, and it can fail."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

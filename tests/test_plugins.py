@@ -1,7 +1,5 @@
 """One file adds a model, a search or a phenomenon: as an entry point of another package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

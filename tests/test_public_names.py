@@ -1,7 +1,5 @@
 """The names of `import pivotal` and of its namespaces: they exist, are documented, and do not make it slow."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """The benchmark on RAVEL: its folder, its instances, and its scores on a model whose truth is known."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile
@@ -14,7 +12,7 @@ import torch
 from tests.paths import ROOT, SHARED, loaded
 from torch import Tensor, nn
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.models import ModuleLM
 from pivotal.units import Unit
 

@@ -1,7 +1,5 @@
 """What the README says is true: its example runs as printed, its question can be asked, the demo gives the result."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -17,9 +15,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 import pivotal
+from pivotal import RunFolder, load_model
 from pivotal.cli.main import app
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.models import load_model
 from pivotal.searches import Attribution
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

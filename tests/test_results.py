@@ -1,7 +1,5 @@
 """docs/results*.md are made from stored rows, and in step with them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 from tests.paths import ROOT, loaded
 from tests.report.study_rows import runs
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode

@@ -1,7 +1,5 @@
 """A signal stops a job at once, or between two steps where that is asked for; handlers are restored."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.units import Site, Unit, UnitSpace, pattern_of, select_sites, sites_in_bases
 
 LSTM = (Site("hidden.0", 650, bounds=(-1.0, 1.0)), Site("hidden.1", 650))

@@ -1,7 +1,5 @@
 """The argument `progress` of a search, and the displays of what a job reports."""
 
-from __future__ import annotations
-
 import pytest
 from rich.progress import Progress as RichProgress
 

@@ -1,7 +1,5 @@
 """The wheel works where the clone is not: in an empty environment, in another folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,10 +1,8 @@
 """YAML with places: where each part is, and that no text breaks the reader."""
 
-from __future__ import annotations
-
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.yaml_places import compose, parse
 
 TEXT = "a: 1\nb:\n  - x\n  - {c: no, d: [1912]}\n"

@@ -1,7 +1,5 @@
 """`python -m tests.attack`: the whole attack, or a part of it. `make attack` calls this."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -1,7 +1,5 @@
 """Runs the command: in this process, in a forked process, or as a real process, and says how it ended."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

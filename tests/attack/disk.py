@@ -1,7 +1,5 @@
 """A limit on the size of files: each job says so in a sentence, and the same command goes on."""
 
-from __future__ import annotations
-
 import random
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Small sound files in the formats of others, one for each reader of `pivotal.questions.readers`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The fuzzer: many cases, one after the other, and the failures by signature."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource

@@ -1,7 +1,5 @@
 """Kills: long jobs are killed at random moments, and the same command must reach the result of one that was not."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

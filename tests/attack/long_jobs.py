@@ -1,7 +1,5 @@
 """The jobs that take long, in small: what they write, and what of it must not depend on how often they were stopped."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sound inputs of every kind, made once by the commands themselves. The attack spoils copies of them."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import lzma

@@ -3,8 +3,6 @@
 Every function takes a `random.Random`, so that a seed repeats it.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

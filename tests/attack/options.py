@@ -1,7 +1,5 @@
 """Command lines made from the command itself: every verb, every option, with values that it takes and others."""
 
-from __future__ import annotations
-
 import inspect
 import random
 import re

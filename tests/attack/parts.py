@@ -1,7 +1,5 @@
 """The parts of the attack, as `python -m tests.attack` runs and reports them."""
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Callable, Mapping

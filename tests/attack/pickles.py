@@ -4,8 +4,6 @@ Each is given to every reader of checkpoints: `import-lm`, a run that is resumed
 weights of a transformer. A pickle that runs leaves a file named `owned`.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable

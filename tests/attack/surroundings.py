@@ -1,7 +1,5 @@
 """What surrounds a case: a scratch folder, no network, and work that is left out to be quick."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -4,8 +4,6 @@ A target takes a source of chance, the materials and the place of the case. It w
 returns the command line. `chance` must decide everything, so that a seed repeats the case.
 """
 
-from __future__ import annotations
-
 import io
 import random
 import shutil

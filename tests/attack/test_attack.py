@@ -3,8 +3,6 @@
 A failure names its case as SEED:NUMBER; `python -m tests.attack --seed SEED --first NUMBER --cases 1` repeats it.
 """
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real browser, and pages of real runs to open in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,16 +10,13 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
 from tests.models.tiny import random_model, tokenizer
 
+from pivotal import Question, load_phenomenon, study
 from pivotal.jobs.find import find
-from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.report.page import write_report
 from pivotal.report.study import write_study
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 
 NEEDED = "PIVOTAL_NEEDS_BROWSER"
 """Set where a browser is there by arrangement: the tests then fail, and do not skip, without one."""

@@ -1,7 +1,5 @@
 """What the tests see of a page that is open in a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

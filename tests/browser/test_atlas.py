@@ -1,7 +1,5 @@
 """The site of an atlas in a real browser: every page, its links, its search, and what it says."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -12,10 +10,9 @@ from tests.browser.looking import PHONE, Open
 from tests.paths import ROOT
 from typer.testing import CliRunner
 
+from pivotal import Intervention, Question
 from pivotal.cli.main import app
-from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
-from pivotal.records.intervention import Intervention
 from pivotal.report.atlas import write_site
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,5 @@
 """One look at the page of a run, for the quick tests. The other files of this folder look at everything."""
 
-from __future__ import annotations
-
 import pytest
 from tests.browser.looking import Open
 from tests.finished_run import finished_run

@@ -1,7 +1,5 @@
 """The live page in a real browser: quiet, readable by all, usable by keyboard, on a phone and in the dark."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -13,11 +11,10 @@ from tests.browser.looking import DESK, PHONE, Opened
 
 pytest.importorskip("uvicorn")
 
+from pivotal import Question, RunFolder
 from pivotal.jobs.find import find
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.question import Question
 from pivotal.report.page import write_report
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 from pivotal.serve.server import LiveServer
 
 pytestmark = pytest.mark.slow

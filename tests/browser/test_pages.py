@@ -1,14 +1,12 @@
 """Pages as people meet them, in a real browser: whole, quiet, readable by all, and good to look through."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import DESK, PHONE, Open
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 
 pytestmark = pytest.mark.slow
 

@@ -1,14 +1,12 @@
 """What the page of a run does in a browser: pages of units, the menu, sorting, copying, hovering."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import DESK, PHONE, Open
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 from pivotal.report.page import unit_anchor as anchor
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,5 @@
 """How the tests of verbs run a command. Figures are not drawn here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

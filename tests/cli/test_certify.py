@@ -1,7 +1,5 @@
 """`pivotal certify`: words on the screen, certificate.json in the folder, a section in the report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention, RunFolder
 
 QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
 SMALLEST = ("--candidates", "1", "--sample", "4", "--finalists", "1")

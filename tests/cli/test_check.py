@@ -1,7 +1,5 @@
 """`pivotal check`, and the words of a model."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +7,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
+from pivotal import Question, load_model, load_phenomenon
 from pivotal.evidence.check import check, what_is_known
-from pivotal.models import load_model
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
 
 
 def test_a_question_that_can_be_asked(pivotal: Run) -> None:

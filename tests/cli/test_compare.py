@@ -1,7 +1,5 @@
 """`pivotal compare`: a study over searches and numbers of units."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +7,10 @@ from typing import Any
 import pytest
 from tests.cli.conftest import COMPARE
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.comparison import comparison, sizes_of
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 
 QUESTION = {"model": "planted", "phenomenon": "planted"}
 

@@ -1,7 +1,5 @@
 """Shell completion: the names that exist."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,13 +1,10 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
 
-from pivotal.questions.pairs import read_pairs
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal import load_phenomenon, read_pairs
 
 ROWS = [
     {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps.", "UID": "small"},

@@ -1,7 +1,5 @@
 """`pivotal eval-lm`."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from pathlib import Path
@@ -10,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from pivotal import load_phenomenon
 from pivotal.models.recurrent.folder import save_folder
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
 

@@ -1,7 +1,5 @@
 """`pivotal evaluate`: the same numbers again, other pairs, other models."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from pivotal import PivotalError, load_phenomenon
 from pivotal.cli.evaluate import EvaluateOptions, check_options
-from pivotal.errors import PivotalError
-from pivotal.questions.phenomena import load_phenomenon
 
 FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none", "-q")
 """For runs whose pairs matter, and not what they find."""

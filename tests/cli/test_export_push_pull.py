@@ -1,7 +1,5 @@
 """`pivotal export`, `push` and `pull`, by folders and with a stand-in for the hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -19,13 +17,11 @@ from tests.exports.hub_server import Hub, serving
 from tests.models.tiny import save_tiny
 from tests.processes import Process, locked_elsewhere
 
+from pivotal import Intervention, PivotalError, load_model
 from pivotal.cli.export import _evidence
 from pivotal.cli.run_argument import Saved
 from pivotal.cli.shared_options import RunOptions
-from pivotal.errors import PivotalError
-from pivotal.models import load_model
 from pivotal.models.bases import Basis, stored_bases
-from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
 

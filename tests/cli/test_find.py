@@ -1,7 +1,5 @@
 """`pivotal find`: what it prints, what it writes, what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -15,9 +13,8 @@ import pytest
 from tests.finished_run import FIND
 from tests.processes import Process, locked_elsewhere, until
 
+from pivotal import PivotalError, RunFolder
 from pivotal.cli.find import with_options
-from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.searches import choose, default_search
 
 

@@ -1,15 +1,13 @@
 """A question of two lists of prompts on the command line: what its result claims, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from pivotal import load_phenomenon
 from pivotal.cli.main import app
-from pivotal.questions.phenomena import load_phenomenon
 
 FIND = ("find", "planted", "--controls", "19", "--test", "0.4", "--overwrite")
 

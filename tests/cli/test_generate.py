@@ -1,7 +1,5 @@
 """`pivotal generate`: both sides, and the cue of a single step."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--test FILE`: held-out pairs from a file of their own, taken as they are, in every verb that knows the run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +8,10 @@ from typing import Any
 import pytest
 
 import pivotal as library
-from pivotal.questions.pairs import PairSet
+from pivotal import Question
+from pivotal.questions import PairSet
 from pivotal.questions.phenomena.planted import PlantedAgreement
-from pivotal.questions.question import Question
-from pivotal.searches.attribution import Attribution
+from pivotal.searches import Attribution
 
 QUICK = ("--search", "attribution", "-o", "refit=20", "--max-units", "3", "--controls", "0", "-q")
 PAIRS = PlantedAgreement().pairs()

@@ -1,7 +1,5 @@
 """`pivotal import-lm`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

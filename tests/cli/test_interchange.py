@@ -1,7 +1,5 @@
 """`--values interchange` through all verbs: the scores are those of the interchange, or the user is told otherwise."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.finished_run import FIND
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 
 PREFIX = {"prefix": "The noun0a", "cue": 1, "words": {"singular": "verb0as", "plural": "verb0a"}}
 

@@ -1,7 +1,5 @@
 """`pivotal find MODEL Q1 Q2`: one intervention for several questions, scored on each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.finished_run import FIND
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 
 QUICK = ("--controls", "0", "--evidence", "none")
 

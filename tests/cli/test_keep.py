@@ -1,14 +1,12 @@
 """`pivotal find --keep`: what must stay bounds the search, and what changes is reported beside the bound."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 from tests.finished_run import FIND
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 
 QUICK = ("--controls", "0", "--evidence", "none")
 

@@ -1,7 +1,5 @@
 """`pivotal list`: names, with what is worth knowing of each, and runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command as a whole: help, version, exit codes, a quick start."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

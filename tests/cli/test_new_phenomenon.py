@@ -1,7 +1,5 @@
 """`pivotal new-phenomenon`, and a template file where a phenomenon is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

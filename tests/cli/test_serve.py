@@ -1,7 +1,5 @@
 """`pivotal serve`: what it needs, and how it ends. tests/serve asks the server itself."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import sys

@@ -1,7 +1,5 @@
 """`pivotal show`: a run or a study in the terminal, as a page, and in the browser."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import webbrowser

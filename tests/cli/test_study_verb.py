@@ -1,7 +1,5 @@
 """`pivotal study`: exit codes and what is printed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

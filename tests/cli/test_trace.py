@@ -1,7 +1,5 @@
 """`pivotal trace`: sentences and held-out pairs, on the terminal and in files, with the model and without."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -13,7 +11,7 @@ import pytest
 from tests.figures import real_figures
 from tests.paths import ROOT
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 from pivotal.records.traces import Traces
 
 

@@ -1,7 +1,5 @@
 """`pivotal train-lm`: options are the settings, files may follow each other, what is bad is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every verb on a model of transformers: tiny, random, in a folder."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path
@@ -11,9 +9,9 @@ import pytest
 import torch
 from tests.models.tiny import save_tiny
 
+from pivotal import read_pairs
 from pivotal.problem.divergence import KLReference
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet, read_pairs
+from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.fixture(scope="module")

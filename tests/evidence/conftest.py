@@ -1,14 +1,10 @@
 """A problem of the planted model, and the intervention that solves it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.interventions import intervention_of
 
+from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
 
 
 @pytest.fixture(scope="package")

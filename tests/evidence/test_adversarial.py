@@ -1,7 +1,5 @@
 """Questions that a search flips and that ask nothing are no evidence; a real question with noisy labels is."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache
@@ -9,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pivotal import Problem, Question, load_model, load_phenomenon
 from pivotal.jobs.find import find
-from pivotal.models import LanguageModel, load_model
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
+from pivotal.models import LanguageModel
+from pivotal.questions import PairSet
 from pivotal.records.evidence import Verdict
-from pivotal.searches.attribution import Attribution
+from pivotal.searches import Attribution
 
 pytestmark = pytest.mark.slow
 NUMBER = load_phenomenon("number-agreement").sample(1200, seed=1)

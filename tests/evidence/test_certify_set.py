@@ -1,22 +1,16 @@
 """The certificate on the planted model: confirms the planted set, refutes decoys, idle units and sets too small."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
-from pivotal.evidence.certify import certify
+from pivotal import Intervention, PivotalError, Problem, certify, load_phenomenon
 from pivotal.evidence.examination import flips_of
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import PairSet
 from pivotal.records.certificate import Ablated, Certificate, Effort
-from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.report.certified import sentences, units_table, verdict
 from pivotal.searches.base import interventions_of

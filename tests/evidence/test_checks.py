@@ -1,7 +1,5 @@
 """The checks on models whose truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import torch
 from tests.interventions import intervention_of
 from torch import nn
 
+from pivotal import Intervention, Problem, Question, load_phenomenon
 from pivotal.evidence.checks import (
     dose_response,
     interchange,
@@ -27,18 +26,12 @@ from pivotal.evidence.redundancy import redundancy
 from pivotal.evidence.rivals import Rivals
 from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.find import find
+from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.report.evidence import further_table, interchange_sentence, redundancy_sentence
-from pivotal.searches.exchange import Exchange
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import Exchange, LearnedMask
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")

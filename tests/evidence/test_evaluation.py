@@ -1,7 +1,5 @@
 """Scores: shares and their intervals, drop-one, the random control."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -10,20 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError, Problem, evaluate, load_phenomenon
 from pivotal.evidence.controls import matched_sets, random_control
-from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.examination import Examination, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
+from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
-from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches.base import interventions_of
 
 PLANTED = plant()

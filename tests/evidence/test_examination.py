@@ -1,19 +1,16 @@
 """An examination runs the model once, whoever reads it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from pivotal import Intervention, Problem
 from pivotal.evidence.checks import natural_range
 from pivotal.evidence.evaluation import scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.trace import trace_held_out
-from pivotal.problem.problem import Problem
-from pivotal.records.intervention import Intervention
 
 
 @pytest.mark.parametrize("prefixes", [1, 7, 40])

@@ -1,23 +1,18 @@
 """Fidelity: what an edit closes of the gap to what the model says after the counterfactual prefix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.fidelity import Gap, fidelity_of
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches.base import interventions_of
 
 PLANTED = plant()

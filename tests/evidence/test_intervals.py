@@ -1,7 +1,5 @@
 """Intervals of shares: the usual ones for independent pairs; valid for clusters, near the edges and for few of them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,8 +13,7 @@ from pivotal.evidence.intervals import (
     share_of,
     student_quantile,
 )
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
+from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.25, 4), (0.5, 20), (0.999, 3000)])

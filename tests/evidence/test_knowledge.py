@@ -1,7 +1,5 @@
 """What the untouched model knows, against the whole vocabulary, pair by pair."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from pivotal import Problem, load_model, load_phenomenon
 from pivotal.evidence.knowledge import cue_swap, few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import known
-from pivotal.models import load_model
+from pivotal.models import RecurrentLM
 from pivotal.models.planted import plant
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.records import serial
 from pivotal.records.evidence import Evidence
 

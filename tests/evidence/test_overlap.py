@@ -1,22 +1,17 @@
 """What held-out pairs share with training pairs, and the score on words that the values never saw."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.interventions import intervention_of
 
+from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.evidence.controls import overlap_of, unseen_words
 from pivotal.evidence.examination import Examination
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")

@@ -1,17 +1,14 @@
 """Looks at small sets, compared with masked runs that are made one by one."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
 import torch
 
+from pivotal import Problem, load_phenomenon
 from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.certificate import Effort, Look
 from pivotal.searches.tools.trials import placed
 

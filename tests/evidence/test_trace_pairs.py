@@ -1,7 +1,5 @@
 """Traces against what is known of an intervention, and against the evaluation, on every way that models run trees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -11,17 +9,11 @@ import torch
 from tests.interventions import intervention_of
 from tests.models.tiny import WORDS, random_model, tokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import evaluate
-from pivotal.evidence.trace import trace, trace_pairs
-from pivotal.models import LanguageModel, load_model
+from pivotal import Intervention, PivotalError, Problem, evaluate, load_model, load_phenomenon, trace
+from pivotal.evidence.trace import trace_pairs
+from pivotal.models import LanguageModel, TransformersLM
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.records.traces import Trace
 from pivotal.units import Steps
 

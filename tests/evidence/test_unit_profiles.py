@@ -1,24 +1,18 @@
 """What each unit does in the untouched model: compared with the planted model, whose only layer is its last state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from tests.interventions import intervention_of
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
+from pivotal import Intervention, Problem, load_model, load_phenomenon
 from pivotal.evidence.unit_profiles import profile_units
-from pivotal.models import load_model
+from pivotal.models import TransformersLM
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.records.unit_profiles import UnitProfiles
 
 SENTENCES = ["The noun0a quite", "The noun0as near noun1b", "The noun2c often"]

@@ -1,7 +1,5 @@
 """The rules of the verdict, on made-up figures: each check can fail alone, and what follows is fixed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tiny models with random weights, interventions in them, and environments with the libraries of others."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,10 +13,9 @@ from tests.models.tiny import PREFIXES, save_tiny
 from tests.paths import ROOT
 from torch import Tensor
 
-from pivotal.models import load_model
+from pivotal import Intervention, load_model
+from pivotal.models import TransformersLM
 from pivotal.models.bases import Basis, stored_bases
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, Unit
 
 Units = tuple[tuple[str, int], ...]

@@ -1,7 +1,5 @@
 """A stand-in for the Hugging Face hub: the part of its HTTP interface that push and pull use, for one repository."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

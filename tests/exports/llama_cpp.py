@@ -10,8 +10,6 @@ The bindings of xllamacpp have no control vectors, so the functions of the libra
 parses the arguments, reads the files and adds the vectors.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

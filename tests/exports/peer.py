@@ -7,8 +7,6 @@ exported folder, the model's folder, the direction, the positions (one per row, 
 logits after each row are an array per case, arr_0, arr_1 …
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Control vectors: what is in the file, and that pivotal and llama.cpp add it alike."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex
@@ -15,12 +13,10 @@ from tests.exports.conftest import Tiny, basis, peer_python
 from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem
 from pivotal.exports import Portable, export
 from pivotal.exports.control_vector import flips, vectors
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
+from pivotal.questions import MinimalPair, PairSet
 
 Make = Callable[..., Tiny]
 UNITS = (("mlp.1", 3), ("head.1", 2), ("resid.1", 5), ("mlp.2", 5))

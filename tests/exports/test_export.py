@@ -1,7 +1,5 @@
 """Every export gives our logits in its own library; what a folder holds, what is refused, and texts that stay data."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import itertools
@@ -20,10 +18,9 @@ from tests.exports.conftest import ALL, FEATURES, INPUTS, LINEAR, Tiny, peer_pyt
 from tests.exports.peer import __file__ as peer
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError, load_model
 from pivotal.exports import TARGETS, Portable, export, write_files
-from pivotal.models import load_model
-from pivotal.records.intervention import ExportRecord, Intervention
+from pivotal.records.intervention import ExportRecord
 from pivotal.records.serial import read
 from pivotal.units import Unit
 

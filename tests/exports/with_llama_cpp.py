@@ -1,7 +1,5 @@
 """The same logits twice: in llama.cpp, and in transformers with the control vectors added by hooks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

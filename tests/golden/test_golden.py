@@ -10,8 +10,6 @@ To compare two versions of the code to the last digit, run this test in both, on
 The first run writes its figures there and skips; the second compares with them exactly.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -21,8 +19,8 @@ import pytest
 from tests.figures import empty_figures
 from typer.testing import CliRunner
 
+from pivotal import load_phenomenon
 from pivotal.cli.main import app
-from pivotal.questions.phenomena import load_phenomenon
 
 HERE = Path(__file__).parent
 FOLDER = os.environ.get("PIVOTAL_GOLDEN")

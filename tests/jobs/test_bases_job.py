@@ -1,7 +1,5 @@
 """A run in another basis: its folder, its certificate, and its intervention on its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pivotal import Finding, PivotalError, Question
 from pivotal.cli.run_argument import Saved
 from pivotal.cli.shared_options import RunOptions
-from pivotal.errors import PivotalError
 from pivotal.jobs.certify import certify_run
-from pivotal.jobs.find import Finding, find
+from pivotal.jobs.find import find
 from pivotal.problem.prepare import problem_of
-from pivotal.questions.question import Question
 from pivotal.records.certificate import Effort
-from pivotal.searches.greedy import Greedy
+from pivotal.searches import Greedy
 
 QUESTION = Question(
     model="planted", phenomenon="planted", sites="hidden.0@probe", test=0.7, values="unbounded"

@@ -1,7 +1,5 @@
 """The whole job on the planted model, where the answer is known."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,17 +11,12 @@ import pytest
 from tests.paths import ROOT
 
 import pivotal
-from pivotal.errors import PivotalError
-from pivotal.jobs.find import Finding, find
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import Finding, Intervention, PivotalError, Question, RunFolder
+from pivotal.jobs.find import find
 from pivotal.models.planted import plant
-from pivotal.questions.question import Question
-from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.records.summary import Rejections
-from pivotal.searches.attribution import Attribution
-from pivotal.searches.base import Progress
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import Attribution, LearnedMask, Progress
 from pivotal.stopping import Interrupted
 from pivotal.units import MAX_UNITS
 

@@ -1,24 +1,16 @@
 """A run is another one if a file that decides its result has changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import Finding, PivotalError, Question, RunFolder, load_phenomenon
 from pivotal.jobs.changes import changes
-from pivotal.jobs.find import Finding, find
+from pivotal.jobs.find import find
 from pivotal.jobs.fit_basis import fit_basis
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
-from pivotal.searches.base import Search
-from pivotal.searches.exchange import Exchange
-from pivotal.searches.greedy import Greedy
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import Exchange, Greedy, LearnedMask, Search
 
 QUESTION = Question(model="planted", phenomenon="planted", test=81)
 SHORT = LearnedMask(max_units=3.0, updates=5, refit=2)

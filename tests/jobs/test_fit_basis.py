@@ -1,17 +1,14 @@
 """Bases fitted to text, written, read back and searched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from tests.processes import locked_elsewhere
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem
 from pivotal.jobs.fit_basis import fit_basis, one_site, text_states
 from pivotal.models.bases.files import read_folder
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
 
 

@@ -1,7 +1,5 @@
 """`pivotal.find` takes what people have: a loaded model with its tokenizer or words, and a question in any form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,11 @@ from tests.models.tiny import random_model, tokenizer
 from torch import nn
 
 import pivotal
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.models.base import checked
 from pivotal.models.planted import plant
 from pivotal.questions.phenomena.planted import PlantedAgreement
-from pivotal.searches.attribution import Attribution
+from pivotal.searches import Attribution
 
 QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
 

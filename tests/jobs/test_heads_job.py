@@ -1,18 +1,14 @@
 """Jobs whose units have several coordinates: attention heads of a tiny random transformer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.jobs.study.job import study
+from pivotal import Question, study
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
+from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.fixture(scope="module")

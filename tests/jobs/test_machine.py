@@ -1,7 +1,5 @@
 """What a run folder says about the machine."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Questions that ask nothing get no verdict above "no evidence", however much a search flips."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache
@@ -10,13 +8,12 @@ from pathlib import Path
 import pytest
 from tests.paths import loaded
 
+from pivotal import Question, load_model, load_phenomenon
 from pivotal.jobs.find import find
-from pivotal.models import LanguageModel, load_model
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
+from pivotal.models import LanguageModel
+from pivotal.questions import PairSet
 from pivotal.records.summary import Summary
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 
 PLANTED = load_phenomenon("planted")
 LABELS = PLANTED.labels

@@ -1,7 +1,5 @@
 """The run folder: nothing is lost, no foreign file is touched, and a run that was killed can be resumed."""
 
-from __future__ import annotations
-
 import math
 import signal
 import time
@@ -14,14 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError, RunFolder
 from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.runs import newest_run, read_run
 from pivotal.problem.batch import Work
-from pivotal.records.intervention import Intervention
-from pivotal.searches.base import Discovery, Progress
+from pivotal.searches import Discovery, Progress
 from pivotal.stopping import Interrupted, Stop
 from pivotal.units import Unit
 

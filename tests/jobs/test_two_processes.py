@@ -3,8 +3,6 @@
 The tests try some pairs of commands. `trial` is one trial of any pair, for as many as there is time for.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -18,7 +16,7 @@ from typing import Any
 import pytest
 from tests.processes import UNDRAWN, Process, undrawn
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 from pivotal.report.atlas import write_site
 from pivotal.report.page import write_report
 from pivotal.report.study import StudyFolder, write_study

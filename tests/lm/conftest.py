@@ -1,7 +1,5 @@
 """A little real text for the tests of training, the sentences of the project's own agreement pairs, and a small job."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pivotal import load_phenomenon
 from pivotal.lm.recipes import settings_of
 from pivotal.lm.training import Trained, TrainingJob, train
-from pivotal.questions.phenomena import load_phenomenon
 
 SMALL = {"hidden": 16, "embedding": 16, "layers": 1, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
 

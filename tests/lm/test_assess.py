@@ -1,7 +1,5 @@
 """The figures of a model: perplexity as one long pass of torch's own modules has it, agreement as it was published."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -16,7 +14,7 @@ import torch
 from tests.paths import SHARED, loaded
 from torch import nn
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_model, load_phenomenon
 from pivotal.files import asset
 from pivotal.lm.assess import (
     PUBLISHED,
@@ -26,12 +24,9 @@ from pivotal.lm.assess import (
     perplexity_of,
     score,
 )
-from pivotal.models import load_model
+from pivotal.models import RecurrentLM
 from pivotal.models.planted import plant
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")

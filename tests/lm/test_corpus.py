@@ -1,7 +1,5 @@
 """From files to word ids: every format gives the same text, every damage a sentence."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os
@@ -14,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.files import read_text
 from pivotal.lm import corpus as reading
 from pivotal.lm.corpus import CorpusVocabulary, blocks, count_words, encode, hold_out

@@ -1,7 +1,5 @@
 """A checkpoint becomes a folder whose model computes what the original computed."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys
@@ -15,9 +13,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_model
 from pivotal.lm.import_checkpoint import import_checkpoint, read_model
-from pivotal.models import load_model
 
 Original = Callable[..., Any]
 

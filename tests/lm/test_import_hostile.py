@@ -1,7 +1,5 @@
 """Files as old PyTorch wrote them by its own quirks, and files that somebody wrote to do harm: none of them runs."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle
@@ -15,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.lm.import_checkpoint import read_model
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

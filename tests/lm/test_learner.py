@@ -1,7 +1,5 @@
 """One seed in training: the recipe of 2017 is that of 2017, padding changes nothing, and the loss is torch's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

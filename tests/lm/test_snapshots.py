@@ -1,7 +1,5 @@
 """Snapshots: taken once and at the right step, loadable, small, the same after a kill; bad input is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +7,10 @@ from typing import Any
 import pytest
 from tests.lm.conftest import Learn, Saying, crash
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
 from pivotal.lm.model_folders import short_number, snapshot_tokens
-from pivotal.models import load_model
-from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models import RecurrentLM
 
 STEP = 160
 """Tokens per update, except for the last one of an epoch."""

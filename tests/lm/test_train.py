@@ -1,7 +1,5 @@
 """Training from text to model folder: stop and resume, refusals; no partial files. tests/attack kills trainings."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,13 +11,12 @@ from typing import Any
 import pytest
 from tests.lm.conftest import Learn, Saying, crash
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import TrainingJob, train
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
-from pivotal.models import load_model
-from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models import RecurrentLM
 
 OFTEN = 0.0005
 """Minutes between checkpoints: several in an epoch, even where writing to disk is slow."""

@@ -1,7 +1,5 @@
 """h -> (1 - m) * h + m * b, where and only where a span says so; and rows that are picked as indexing picks them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError
 from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.planted import plant
 from pivotal.models.tensors import distinct_rows, shared_rows
 from pivotal.models.tree import PrefixTree, Span
-from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
 
 SPACE = UnitSpace((Site("a", 3), Site("b", 2)))

@@ -1,7 +1,5 @@
 """Model folders, models by name, and repositories of Hugging Face: what is loaded, and what is wrong with a bad one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -13,10 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, list_models, load_model, transformers
+from pivotal import PivotalError, list_models, load_model
+from pivotal.models import LanguageModel, RecurrentLM, transformers
 from pivotal.models.recurrent.folder import FILES, load_folder, save_folder
-from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import dequantised
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]

@@ -1,7 +1,5 @@
 """Attention heads as units: one entry of a mask, as many values as a head has coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,9 @@ import pytest
 import torch
 from tests.models.tiny import FEW, intervention_of, random_model, shared_lm, tokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import evaluate
+from pivotal import Intervention, PivotalError, Problem, evaluate
+from pivotal.models import TransformersLM
 from pivotal.models.edits import dense, spread
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.problem.problem import Problem
-from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import grid_of, places_of

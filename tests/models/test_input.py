@@ -1,7 +1,5 @@
 """What a model is asked to read: words, texts beyond its positions, tokens that it lacks, cues that are none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,15 +8,11 @@ import pytest
 import torch
 from tests.models.tiny import intervention_of, random_model, shared_lm, tokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
-from pivotal.models.transformers.lm import TransformersLM
+from pivotal import Intervention, PivotalError, Problem, load_model
+from pivotal.models import LanguageModel, TransformersLM
 from pivotal.models.vocabulary import WordVocabulary
 from pivotal.problem.asking import Asking
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 
 POSITIONS = 64
 TABLES = ("gpt2", "gptj", "opt", "llama")

@@ -1,14 +1,12 @@
 """Modules of one's own; the example is a gated convolutional language model (Dauphin et al., 2017)."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tests.models.tiny import PREFIXES, VOCABULARY, random_model, tokenizer
 from torch import Tensor, nn
 
-from pivotal.errors import PivotalError
-from pivotal.models.module import ModuleLM
+from pivotal import PivotalError
+from pivotal.models import ModuleLM
 from pivotal.testing import check_model
 
 WORDS = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split()), "runs", "run"]

@@ -1,16 +1,11 @@
 """The planted model keeps what it promises: these units, all of them, and no others decide, in any precision."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
 
-from pivotal.errors import PivotalError
-from pivotal.models import load_model
+from pivotal import PivotalError, Problem, load_model, load_phenomenon
 from pivotal.models.planted import Planted, plant
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.testing import check_model
 from pivotal.units import Steps, Unit
 

@@ -1,7 +1,5 @@
 """Continuations from a model's own state are those that reading every text again gives, with and without an edit."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from functools import cache
@@ -12,12 +10,11 @@ import torch
 from tests.models.tiny import FAMILIES, drawn, shared_lm, tiny_lm, tokenizer
 from torch import nn
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
+from pivotal import PivotalError, load_model
+from pivotal.models import LanguageModel, RecurrentLM
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.intervened import Applied, Rereading
-from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.units import Steps
 
 WITHOUT_CACHE = {"mamba", "mamba2", "rwkv"}

@@ -1,7 +1,5 @@
 """The unrolled network against torch's own: the fused modules, and a plain loop with the edit written out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from inspect import unwrap
 from pathlib import Path
@@ -13,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pivotal.errors import PivotalError
-from pivotal.models import load_model
+from pivotal import PivotalError, load_model
+from pivotal.models import RecurrentLM
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
 from pivotal.units import Steps
 

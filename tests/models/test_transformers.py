@@ -1,7 +1,5 @@
 """Every family of causal models, tiny and random, through the contract that the rest of pivotal relies on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -19,13 +17,11 @@ from tests.models.tiny import (
 )
 from torch import Tensor
 
-from pivotal.errors import PivotalError
-from pivotal.models import load_model
+from pivotal import PivotalError, Problem, load_model
+from pivotal.models import TransformersLM
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.tensors import checksum
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import Problem
 from pivotal.searches.masks.hard_concrete import LOUIZOS
 from pivotal.testing import check_model
 

@@ -1,7 +1,5 @@
 """Folders of transformers with a broken file, which the message names, and what is kept of a GGUF file."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -13,10 +11,9 @@ import torch
 from tests.models.tiny import PREFIXES, drawn, random_model, save_tiny, tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.models import load_model
+from pivotal import PivotalError, load_model
+from pivotal.models import TransformersLM
 from pivotal.models.transformers.gguf import converted, digest, untied, wants_bos
-from pivotal.models.transformers.lm import TransformersLM
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """What is found in a transformer: which passes are right in it, and sites that are what their names say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +10,8 @@ from tests.models.tiny import PREFIXES, _usual, tokenizer
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pivotal.models import TransformersLM
 from pivotal.models.transformers.anatomy import Anatomy, examine
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.transformers.trunk import Trunk
 from pivotal.testing import check_model
 

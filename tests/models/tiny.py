@@ -1,7 +1,5 @@
 """Tiny models of transformers with random weights, and a tokenizer of a few words: nothing is downloaded."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pivotal.models.base import LanguageModel
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention
+from pivotal.models import LanguageModel, TransformersLM
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.units import Steps, Unit
 
 WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]

@@ -1,18 +1,15 @@
 """Moments of the untouched units, compared with states that are computed one sentence at a time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
+from pivotal import Problem
+from pivotal.models import TransformersLM
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import usual
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.questions.phenomena.planted import PlantedAgreement
 
 

@@ -1,18 +1,15 @@
 """A model that was loaded before must be the one that the question states."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Question
 from pivotal.evidence.check import check
 from pivotal.jobs.find import find
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import checked_model, model_of
-from pivotal.questions.question import Question
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 
 PLANTED = plant().model
 

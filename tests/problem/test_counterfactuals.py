@@ -1,7 +1,5 @@
 """Interchange: units take, node by node, the states of the counterfactual prefix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,17 +7,14 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal import PivotalError, Problem, load_phenomenon
+from pivotal.models import LanguageModel, TransformersLM
+from pivotal.models.base import Encoding
 from pivotal.models.bases import Basis
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.counterfactuals import _aligned
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")

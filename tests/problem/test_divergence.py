@@ -1,7 +1,5 @@
 """KL between two next-word distributions."""
 
-from __future__ import annotations
-
 import torch
 
 from pivotal.problem.divergence import divergence

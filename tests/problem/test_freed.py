@@ -3,8 +3,6 @@
 Python looks for them rarely in a process with many objects, and a few models of gigabytes would then fill the memory.
 """
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator
@@ -12,14 +10,11 @@ from collections.abc import Iterator
 import pytest
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
-from pivotal.errors import PivotalError
-from pivotal.models.base import LanguageModel
+from pivotal import PivotalError, Problem, load_phenomenon
+from pivotal.models import LanguageModel, TransformersLM
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 
 
 @pytest.fixture

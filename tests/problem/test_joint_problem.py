@@ -1,7 +1,5 @@
 """Several questions asked together: each counts the same, in the loss, in the batches and in what a search keeps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from pivotal import Problem, load_phenomenon
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import PairSet
 from pivotal.questions.relabel import pooled
 from pivotal.searches.tools.trials import score_runs
 

@@ -1,7 +1,5 @@
 """What must stay is edited in both directions. If it is text, the KL of the problem is that of the text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem, Question, load_phenomenon
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.prepare import stays_of
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.question import Question
+from pivotal.questions import PairSet
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")

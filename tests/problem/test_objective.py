@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -9,14 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pivotal import Problem, load_phenomenon
 from pivotal.models.planted import plant
 from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms, loss_of
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.attribution import Attribution
-from pivotal.searches.greedy import Greedy
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import Attribution, Greedy, LearnedMask
 
 # Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)

@@ -1,7 +1,5 @@
 """Batches padded to one shape: the same figures as each batch in its own shape, and the same search."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from functools import cache
@@ -13,21 +11,16 @@ from tests.models.tiny import random_model, tokenizer
 from tests.problem.test_problem import small_model
 from torch import Tensor
 
-from pivotal.models.base import LanguageModel
+from pivotal import Problem, load_phenomenon
+from pivotal.models import LanguageModel, TransformersLM
 from pivotal.models.padded_trees import Shape
 from pivotal.models.planted import plant
 from pivotal.models.replay import Replay, Unrecordable, shape_of
-from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import How, Passes, recording
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.base import Discovery, Search
-from pivotal.searches.learned import LearnedMask
-from pivotal.searches.reinforce import Reinforce
+from pivotal.questions import MinimalPair, PairSet
+from pivotal.searches import Discovery, LearnedMask, Reinforce, Search
 from pivotal.searches.tools.refit import Refit
 from pivotal.units import Steps
 

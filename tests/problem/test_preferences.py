@@ -1,24 +1,17 @@
 """Questions that must stay: what an edit changes of them, and searches that leave them alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem, load_phenomenon
 from pivotal.models.planted import plant
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.base import Search
-from pivotal.searches.greedy import Greedy
-from pivotal.searches.learned import LearnedMask
-from pivotal.searches.reinforce import Reinforce
+from pivotal.questions import PairSet
+from pivotal.searches import Greedy, LearnedMask, Reinforce, Search
 from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 from pivotal.units import Unit

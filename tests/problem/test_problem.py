@@ -1,7 +1,5 @@
 """The masked run and KL against their naive definitions, one sentence and one position at a time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem, load_phenomenon
+from pivotal.models import RecurrentLM
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
-from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 

@@ -1,7 +1,5 @@
 """Words that a model does not know: read as <unk>, in lower case, or refused with the cure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -9,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.errors import PivotalError
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.problem import Problem
+from pivotal import PivotalError, Problem
+from pivotal.models import RecurrentLM
 from pivotal.problem.text import options_for_more, with_unknown
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
+from pivotal.questions import MinimalPair, PairSet
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "cats", "near", "sleeps", "sleep"]
 ASKED = ("sleeps", "sleep")

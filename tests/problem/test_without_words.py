@@ -1,7 +1,5 @@
 """Pairs without words: what the edited model says next, compared with what it says untouched and after the partner."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import cache
 from importlib.util import find_spec
@@ -10,16 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from pivotal import Problem, load_model
 from pivotal.evidence.fidelity import Gap
 from pivotal.evidence.knowledge import cue_swap, knowledge_of
-from pivotal.models import load_model
-from pivotal.models.base import LanguageModel
+from pivotal.models import LanguageModel
 from pivotal.models.planted import plant
 from pivotal.models.vocabulary import Encoding
 from pivotal.problem.counterfactuals import _aligned
-from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.readers.prompts import prompt_pairs
+from pivotal.questions import PairSet, prompt_pairs
 
 
 @cache

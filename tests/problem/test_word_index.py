@@ -1,7 +1,5 @@
 """Word sets and words of several tokens, against log-probabilities of the whole vocabulary, token by token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 
@@ -10,15 +8,10 @@ import torch
 from tests.models.tiny import pieces, random_model
 from torch import nn
 
-from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
-from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.transformers.lm import TransformersLM
+from pivotal import Intervention, PivotalError, Problem, load_model
+from pivotal.models import LanguageModel, RecurrentLM, TransformersLM
 from pivotal.problem.asking import Asking
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches.base import interventions_of
 from pivotal.testing import check_model
 from pivotal.units import Steps

@@ -1,7 +1,5 @@
 """Content with one part that is wrong, missing or under another name."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

@@ -1,18 +1,14 @@
 """Labels: whether the cue decides them, how they are mapped, and several questions as one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.questions.cue_labels import contradicted, cue_tells
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import default_test, names_of
 from pivotal.questions.relabel import parse_labels, pooled, relabelled
 

@@ -1,16 +1,14 @@
 """Minimal pairs and sets of them, splits, and pairs that are made of a typed sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, members
-from pivotal.questions.pairs import PairSet
+from pivotal import PivotalError
+from pivotal.questions import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import members
 from pivotal.questions.sentence import pair_of
 from pivotal.questions.words import divided
 

@@ -1,7 +1,5 @@
 """Pairs files: what is read, what spreadsheets write, and that every mistake has a place."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import replace
@@ -12,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet, read_pairs
+from pivotal import PivotalError, read_pairs
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.questions.rows import BadRows
 
 LABELS = ("singular", "plural")

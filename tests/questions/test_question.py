@@ -1,7 +1,5 @@
 """The question: its defaults, its checks and its pairs, and what a name of a phenomenon loads."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import replace
@@ -11,10 +9,9 @@ from typing import Any, get_args
 import pytest
 
 import pivotal
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Question, list_phenomena, load_phenomenon
 from pivotal.options import options_of
-from pivotal.questions.phenomena import list_phenomena, load_phenomenon
-from pivotal.questions.question import Question, default_test
+from pivotal.questions.question import default_test
 from pivotal.units import Steps
 
 

@@ -1,13 +1,11 @@
 """Bases on disk: arrays that do not fit the card or one another are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 
 CARD = BasisCard(kind="pca", coordinates=3, fingerprint="x")

@@ -1,7 +1,5 @@
 """The frozen result: what it refuses to be, and what survives a disk."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pivotal.errors import PivotalError
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention, PivotalError
 from pivotal.units import Unit
 
 GOOD = Intervention(

@@ -1,7 +1,5 @@
 """The published JSON Schemas are those of the records."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The serialiser: what is written is read back, and what does not fit is one sentence with file and place."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 from tests.paths import ROOT
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
 from pivotal.records.study import StudyRow, read_results
 from pivotal.records.traces import Traces

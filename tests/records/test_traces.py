@@ -1,13 +1,11 @@
 """traces.json: what is written is read back, and what is broken is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.records.serial import decode, replace
 from pivotal.records.traces import Both, Frame, PairOutcome, Trace, Traces
 

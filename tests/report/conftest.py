@@ -1,17 +1,14 @@
 """A finished run, and pages that are opened as a browser would open them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 
+from pivotal import Question, RunFolder
 from pivotal.jobs.find import find
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.question import Question
 from pivotal.report.page import write_report
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 
 
 class Checker(HTMLParser):

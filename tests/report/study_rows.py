@@ -1,7 +1,5 @@
 """Rows as a study writes them, with round numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The site of an atlas is written to a folder of its own, with a page for each name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 from tests.paths import ROOT
 from tests.processes import locked_elsewhere
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug

@@ -1,13 +1,11 @@
 """Figures show what they say, also of many units, many runs and gaps."""
 
-from __future__ import annotations
-
 import re
 from math import nan
 
 import pytest
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 from pivotal.records.evidence import UnitRange
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace

@@ -1,7 +1,5 @@
 """Results as data frames of pandas."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -11,8 +9,7 @@ import pytest
 from tests.report.study_rows import row, unit
 
 import pivotal
-from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import PivotalError, RunFolder
 from pivotal.jobs.runs import newest_run
 from pivotal.records import frame
 from pivotal.report.study import StudyFolder, _lines, study_csv

@@ -1,7 +1,5 @@
 """What to do next: each rule on made-up figures, and never more than two suggestions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

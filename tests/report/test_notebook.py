@@ -1,7 +1,5 @@
 """What objects say of themselves: a line of text, HTML that a parser accepts, charts with the numbers in them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -17,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pivotal
-from pivotal.errors import PivotalError
-from pivotal.evidence.certify import certify
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import PivotalError, RunFolder, certify
 from pivotal.records.certificate import Certificate, Effort
 from pivotal.report.notebook import run_html
 from pivotal.units import Site, pattern_of, select_sites

@@ -1,7 +1,5 @@
 """The report: whole, self-contained, and true to the run folder."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -19,8 +17,9 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from pivotal import RunFolder
 from pivotal.cli.main import app
-from pivotal.jobs.run_folder import RunFolder, own_files
+from pivotal.jobs.run_folder import own_files
 from pivotal.records.serial import replace
 from pivotal.report import evidence, tables
 from pivotal.report.page import generate_command, snippet, unit_anchor, write_report

@@ -1,14 +1,12 @@
 """The report of a study is made from its folder alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.report.study_rows import row, runs
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.jobs.study.recipe import read_recipe
 from pivotal.records.serial import encode
 from pivotal.records.study import StudyRecord

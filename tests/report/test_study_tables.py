@@ -1,7 +1,5 @@
 """What the tables of a study say of its rows, and how they stand beside the paper's."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,11 +1,8 @@
 """Numbers as text, and sentences about a run."""
 
-from __future__ import annotations
-
 from math import nan
 
-from pivotal.jobs.find import Finding
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import Finding, RunFolder
 from pivotal.records.serial import replace
 from pivotal.report import tables
 from pivotal.report.evidence import badge

@@ -1,7 +1,5 @@
 """A trace in words, on a terminal and as a figure, for sentences that nobody would choose to draw."""
 
-from __future__ import annotations
-
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Callable

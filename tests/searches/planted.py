@@ -1,7 +1,5 @@
 """Problems of the planted model, whose units are known, and a checkpoint in memory, for tests of stopped searches."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
-from pivotal.searches.base import Discovery
+from pivotal.searches import Discovery
 from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")

@@ -1,7 +1,5 @@
 """The default search on the planted model, where the answer is known."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,13 +10,10 @@ import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError, Problem
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
-from pivotal.records.intervention import Intervention
+from pivotal.searches import Exchange, LearnedMask
 from pivotal.searches.base import interventions_of
-from pivotal.searches.exchange import Exchange
-from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_search
 from pivotal.units import Steps, Unit, Values
 

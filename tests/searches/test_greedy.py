@@ -1,14 +1,12 @@
 """Forward selection on the planted model, where the answer is known."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest
 from tests.searches.planted import BOTH_STEPS, Memory, Stopped, planted_problem
 
 from pivotal.models.planted import plant
-from pivotal.searches.greedy import Greedy
+from pivotal.searches import Greedy
 from pivotal.testing import check_search
 from pivotal.units import Steps
 

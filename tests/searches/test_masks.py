@@ -1,7 +1,5 @@
 """The Hard Concrete formulas against numerical integration, and the gradient estimators against gradients by hand."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -11,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.searches.masks import Pathwise, ScoreFunction
 from pivotal.searches.masks.bernoulli import Bernoulli
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete

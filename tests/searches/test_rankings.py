@@ -1,7 +1,5 @@
 """Units ranked by gradients and by ablation, on the planted model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +7,9 @@ import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
 
+from pivotal import Problem
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
-from pivotal.searches.attribution import Attribution
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import Attribution, LearnedMask
 from pivotal.searches.tools.ablation import ablated, effects_of, found_by_ablation
 from pivotal.units import Steps
 

@@ -1,7 +1,5 @@
 """The searches that learn a distribution over masks, on the planted model, and settings that no search can have."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,15 +10,13 @@ import torch
 from tests.searches.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms
-from pivotal.searches.attribution import Attribution
-from pivotal.searches.base import Progress, budget_of
-from pivotal.searches.greedy import Greedy
-from pivotal.searches.learned import LearnedMask, RelaxedSearch
-from pivotal.searches.reinforce import Reinforce
+from pivotal.searches import Attribution, Greedy, LearnedMask, Progress, Reinforce
+from pivotal.searches.base import budget_of
+from pivotal.searches.learned import RelaxedSearch
 from pivotal.units import Steps
 
 LEARNED = LearnedMask(max_units=3, updates=30, refit=6, batch=32)

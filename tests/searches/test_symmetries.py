@@ -1,7 +1,5 @@
 """What must not matter to a search: the unit in which an activation is measured, and which label comes first."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -11,13 +9,10 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
+from pivotal import Intervention, Problem, load_phenomenon
+from pivotal.models import TransformersLM
 from pivotal.models.planted import plant
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches import SEARCHES
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,5 @@
 """A client of the live page that can also send what a browser would never send."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One server that shows the run of the planted model."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

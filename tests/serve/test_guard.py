@@ -1,7 +1,5 @@
 """Nobody but the page of this server, on this machine, gets an answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

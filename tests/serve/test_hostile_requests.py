@@ -1,7 +1,5 @@
 """Requests that no browser would send: each is refused with a sentence, and the server lives on."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

@@ -1,7 +1,5 @@
 """What the live page shows is what the library computes."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +11,8 @@ import numpy as np
 import pytest
 from tests.serve.asking import Client
 
-from pivotal.evidence.evaluation import evaluate
-from pivotal.evidence.trace import trace
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.models import load_model
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention, Problem, RunFolder, evaluate, load_model, trace
+from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,14 @@
 """The list of runs: what is listed, what is refused, and units in another basis."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Question, RunFolder
 from pivotal.jobs.find import find
-from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.question import Question
-from pivotal.searches.learned import LearnedMask
+from pivotal.searches import LearnedMask
 from pivotal.serve.answers import predict
 from pivotal.serve.requests import SentenceRequest, UnitValues
 from pivotal.serve.runs import LiveRuns

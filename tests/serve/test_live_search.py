@@ -1,7 +1,5 @@
 """A search that the live page starts: progress, cancelling, resuming, the end of the server, and failures."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 from tests.serve.asking import Client
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import RunFolder
 from pivotal.serve.requests import Start
 from pivotal.serve.search import command_of
 from pivotal.serve.server import LiveServer

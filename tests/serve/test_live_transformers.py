@@ -1,7 +1,5 @@
 """The live page on a transformer: neurons by value, attention heads by a factor, at every step and at the cue."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -9,12 +7,9 @@ import numpy as np
 import pytest
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.evidence.trace import trace
-from pivotal.models.transformers.lm import TransformersLM
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
-from pivotal.records.intervention import Intervention
+from pivotal import Intervention, Question, trace
+from pivotal.models import TransformersLM
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.serve.answers import predict, score
 from pivotal.serve.live_intervention import LiveIntervention
 from pivotal.serve.requests import Paste, SentenceRequest, UnitValues

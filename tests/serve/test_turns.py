@@ -1,7 +1,5 @@
 """One computation and one search at a time, and a search whose output cannot stop the reading."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time
@@ -14,7 +12,7 @@ from tests.serve.asking import Client
 
 pytest.importorskip("starlette")
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.serve.requests import Start
 from pivotal.serve.runs import LiveRuns
 from pivotal.serve.search import LiveSearch

@@ -1,7 +1,5 @@
 """A small study and a small atlas that have run to their ends; nobody writes to them."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import shutil
@@ -11,9 +9,9 @@ from pathlib import Path
 import pytest
 from small_study import ATLAS, tiny
 
-from pivotal.jobs.study.job import Studied, study
+from pivotal import Question, study
+from pivotal.jobs.study.job import Studied
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
 
 

@@ -1,13 +1,11 @@
 """A small study of planted models: four cells, two seeds each, a few seconds. And a small atlas."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.serial import replace
 from pivotal.records.study import StudyRow
-from pivotal.searches.base import Progress
+from pivotal.searches import Progress
 
 TINY = """\
 name: tiny

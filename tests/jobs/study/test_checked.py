@@ -1,7 +1,5 @@
 """A study can check what its models know before it searches anything, and go on from there."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -10,9 +8,9 @@ import pytest
 from small_study import Said, lasting, tiny
 from typer.testing import CliRunner
 
+from pivotal import PivotalError, study
 from pivotal.cli.main import app
-from pivotal.errors import PivotalError
-from pivotal.jobs.study.job import Studied, dry_run, study
+from pivotal.jobs.study.job import Studied, dry_run
 from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.study import KNOWN, UNKNOWN, StudyRow

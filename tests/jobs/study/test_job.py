@@ -1,7 +1,5 @@
 """A study runs what is missing and nothing else, whatever has happened to it before."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
@@ -12,13 +10,11 @@ import pytest
 from small_study import Said, lasting, tiny
 from tests.processes import locked_elsewhere
 
-from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import PivotalError, Question, RunFolder, study
 from pivotal.jobs.study import work
-from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.job import dry_run
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.models.planted import plant
-from pivotal.questions.question import Question
 from pivotal.records.study import StudyRow, read_results
 
 

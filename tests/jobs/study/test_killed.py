@@ -1,7 +1,5 @@
 """Whatever stops a study, what it has is kept; gone on with, it ends where one ends that was left alone."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time
@@ -11,7 +9,7 @@ import pytest
 from small_study import lasting
 from tests.processes import Process, until
 
-from pivotal.jobs.study.job import study
+from pivotal import study
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records.study import read_results
 

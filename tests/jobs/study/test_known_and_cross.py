@@ -1,16 +1,14 @@
 """A study can leave out what a model does not know, and ask every intervention the other phenomena."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from small_study import Said, lasting
 
-from pivotal.jobs.study.job import Studied, study
+from pivotal import load_phenomenon, study
+from pivotal.jobs.study.job import Studied
 from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.study import UNKNOWN, StudyRow
 
 pytestmark = pytest.mark.slow

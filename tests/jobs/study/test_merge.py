@@ -1,7 +1,5 @@
 """Folders of one study, of several machines, become one folder that says the same as if one machine had run it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +9,10 @@ import pytest
 from small_study import Said, tiny
 from tests.processes import locked_elsewhere
 
-from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import Intervention, PivotalError, RunFolder, study
 from pivotal.jobs.study import merge as merging
-from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.job import dry_run
 from pivotal.jobs.study.merge import merge
-from pivotal.records.intervention import Intervention
 from pivotal.records.serial import encode, replace
 from pivotal.records.study import FAILED, StudyRow, read_results
 

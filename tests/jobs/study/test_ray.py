@@ -1,7 +1,5 @@
 """The same recipe gives the same rows on Ray, and a worker that dies is not the end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -16,17 +14,16 @@ import pytest
 from small_study import Said, lasting, tiny
 from typer.testing import CliRunner
 
+from pivotal import PivotalError, Problem, study
 from pivotal.cli.main import app
-from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.folder import RunBatch, batches_of, opened
-from pivotal.jobs.study.job import Studied, study
+from pivotal.jobs.study.job import Studied
 from pivotal.jobs.study.recipe import Recipe, Resources
 from pivotal.jobs.study.work import StudyPlace
-from pivotal.problem.problem import Problem
 from pivotal.records.study import StudyRow, read_results
-from pivotal.searches.attribution import Attribution
-from pivotal.searches.base import Attempt, Discovery, Search
+from pivotal.searches import Attribution, Discovery, Search
+from pivotal.searches.base import Attempt
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,14 +1,12 @@
 """What a recipe says, and what it says wrongly: the line, the rule and the cure."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.jobs.study.cells import SETTINGS, Cell, cells_of, chosen
 from pivotal.jobs.study.recipe import TableLayout, parse_recipe, read_recipe
 from pivotal.questions.templates import bundled

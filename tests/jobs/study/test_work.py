@@ -1,7 +1,5 @@
 """What goes wrong with a batch is written into its rows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +10,12 @@ import pytest
 import torch
 from small_study import tiny
 
-from pivotal.jobs.run_folder import RunFolder
+from pivotal import Problem, RunFolder
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.folder import RunBatch, batches_of
 from pivotal.jobs.study.work import StudyPlace, Worker
-from pivotal.problem.problem import Problem
-from pivotal.searches.base import Attempt, Discovery, Search
+from pivotal.searches import Discovery, Search
+from pivotal.searches.base import Attempt
 
 FAULTS: dict[str, Exception] = {
     "bug": ZeroDivisionError("division by zero"),

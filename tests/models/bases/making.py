@@ -1,7 +1,5 @@
 """Small bases for tests."""
 
-from __future__ import annotations
-
 import torch
 
 from pivotal.models.bases import Basis

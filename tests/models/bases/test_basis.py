@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -8,7 +6,7 @@ from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, stat
 from tests.models.tiny import PREFIXES as SENTENCES
 from tests.models.tiny import shared_lm
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError
 from pivotal.models.bases import Basis
 from pivotal.models.bases.basis import completed, pca
 from pivotal.models.bases.edit import writes_of

@@ -1,7 +1,5 @@
 """Both layouts, written here as their authors publish them, and encoded as they encode."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +11,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, Problem
 from pivotal.models.bases.files import read_tensors
 from pivotal.models.bases.sae_files import read_sae
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
 
 WIDTH, FEATURES, K = 6, 10, 3

@@ -1,7 +1,5 @@
 """Every kind of basis on the planted model, and what its coordinates promise."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
@@ -11,22 +9,16 @@ import torch
 from safetensors.torch import save_file
 from tests.models.bases.making import states
 
-from pivotal.errors import PivotalError
+from pivotal import Intervention, PivotalError, Problem, evaluate, load_model, load_phenomenon, trace
 from pivotal.evidence.controls import search_permuted
-from pivotal.evidence.evaluation import evaluate
-from pivotal.evidence.trace import trace
-from pivotal.models import load_model
 from pivotal.models.bases.basis import completed
 from pivotal.models.planted import plant
 from pivotal.problem.bases import BASES, given_bases
 from pivotal.problem.bases.fitted import difference_of_means, probe_of, training_states
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.phenomena.planted import PlantedAgreement
-from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
-from pivotal.searches.greedy import Greedy
+from pivotal.searches import Greedy
 from pivotal.testing import check_basis
 
 PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]

@@ -1,7 +1,5 @@
 """Every field of every format, wrong in every way: the file is read, or one sentence says what is wrong."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import json
@@ -14,9 +12,8 @@ import pytest
 from tests.attack.foreign import SAMPLES, written
 from tests.questions.spoiling import places, spoilt
 
-from pivotal.errors import PivotalError
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal import PivotalError, load_phenomenon
+from pivotal.questions import PairSet
 from pivotal.questions.readers import READERS, ReadOptions
 
 FILES = SAMPLES | {

@@ -1,15 +1,11 @@
 """Two lists of prompts as a question: which prompts are partners, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
-from pivotal.questions.pairs import PairSet, read_pairs
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers.prompts import prompt_pairs
+from pivotal import PivotalError, load_phenomenon, read_pairs
+from pivotal.questions import PairSet, prompt_pairs
 
 PAST = ["She walked home and", "The cat slept when", "We met him because", "They sang a song until"]
 PRESENT = ["She walks home and", "The cat sleeps when", "We meet him because", "They sing a song until"]

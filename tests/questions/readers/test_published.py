@@ -1,7 +1,5 @@
 """The data of Lakretz et al. (2019), Gulordava et al. (2018), Vig et al. (2020) and BLiMP."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,8 +7,7 @@ from pathlib import Path
 import pytest
 from tests.paths import SHARED, loaded
 
-from pivotal.errors import PivotalError
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal import PivotalError, load_phenomenon
 from pivotal.questions.readers import ReadOptions
 from pivotal.questions.readers.blimp import Blimp
 

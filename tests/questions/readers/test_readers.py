@@ -1,17 +1,13 @@
 """Tables, plain sentences, prompts of circuit papers and suites of SyntaxGym: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal import PivotalError, load_phenomenon
+from pivotal.questions import MinimalPair, PairSet
 from pivotal.questions.readers import ReadOptions
 from pivotal.questions.readers.choices import Choice, assemble, between_sentences
 from pivotal.questions.rows import BadRows

@@ -1,7 +1,5 @@
 """The bundled phenomena: each is sound, balanced, described truly, and known by a model; golden figures of two."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -12,9 +10,9 @@ from dataclasses import replace
 import pytest
 from tests.paths import ROOT
 
+from pivotal import load_phenomenon
+from pivotal.questions import PairSet
 from pivotal.questions.minimal_pair import members
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.templates.draw import pairs_of as expand
 from pivotal.questions.templates.draw import plan

@@ -1,7 +1,5 @@
 """Template files: what a good file makes, that every slip is told with its place, and the file to begin with."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections import Counter
@@ -9,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pivotal.errors import PivotalError
+from pivotal import PivotalError, load_phenomenon
 from pivotal.files import asset
-from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions import PairSet
 from pivotal.questions.templates import write_new
 from pivotal.questions.templates.template_file import parse_template
 from pivotal.questions.words import read_words

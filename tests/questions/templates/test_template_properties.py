@@ -1,7 +1,5 @@
 """Properties of template files: a wrong value anywhere is one sentence, and a sample is balanced."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -14,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.questions.spoiling import places, spoilt
 
-from pivotal.errors import PivotalError
-from pivotal.questions.pairs import PairSet
+from pivotal import PivotalError
+from pivotal.questions import PairSet
 from pivotal.questions.templates.template_file import parse_template
 
 CONTENT: dict[str, Any] = {

@@ -1,17 +1,15 @@
 """Values of a fixed mask, and from probabilities to an intervention, on the planted model, where both are known."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
 from torch import Tensor
 
+from pivotal import Problem
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
+from pivotal.searches import LearnedMask
 from pivotal.searches.base import Attempt, Stages
-from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.learner import filled
 from pivotal.searches.tools.refit import Refit

@@ -1,7 +1,5 @@
 """Multipliers: rise while the constraint is violated, fall while it holds, and never push the wrong way."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,17 +1,15 @@
 """Scores of added units, compared with masked runs that are made one by one."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
 import torch
 from tests.searches.planted import BOTH_STEPS, planted_problem
 
+from pivotal import Problem
 from pivotal.models.edits import gathered, spread
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Problem
 from pivotal.searches.tools.trials import (
     ends_of,
     first_order,
