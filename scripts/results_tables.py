@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import peers
 import verdict_rates
@@ -58,9 +60,35 @@ def found_units(folder: Path) -> str:
 
 
 def default_search(folder: Path) -> str:
-    """A line for each cell with its default number of units, a column for each search: means over the seeds."""
+    """A line for each cell with its default number of units, a column for each search: means over the seeds. The last
+    column compares the default search with its rivals at their KL."""
     rows = [row for row in _rows(folder, "searches") if row["max_units"] is None]
-    return _by_search([{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows], "cell")
+    lines = [{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows]
+    return _by_search(lines, "cell", {"at equal KL": _at_equal_kl})
+
+
+def _at_equal_kl(by_search: dict[str, list[Row]]) -> str:
+    """The flips of the default search minus those of the rival that is nearest or ahead, in points. Where the default
+    has the higher KL, its set is applied at the part of its strength that has the KL of the rival."""
+    ours = {row["seed"]: row for row in by_search["exchange"] if "weaker" in row}
+    ahead = {
+        name: 100 * statistics.fmean(_flips_at(ours[row["seed"]], row["kl"]) - row["flips"] for row in both)
+        for name, rows in by_search.items()
+        if name != "exchange" and (both := [row for row in rows if row["seed"] in ours])
+    }
+    if not ahead:
+        return ""
+    name, points = min(ahead.items(), key=lambda item: item[1])
+    return f"{points:+.1f} ({name})".replace("-", "−")
+
+
+def _flips_at(row: Row, kl: float) -> float:
+    """The flips of a set at the largest part of its strength whose KL is at most `kl`, between measured parts by
+    interpolation."""
+    points = sorted(
+        [(0.0, 0.0), *((cost, flips) for flips, cost in row["weaker"]), (row["kl"], row["flips"])]
+    )
+    return float(np.interp(kl, *zip(*points, strict=True)))
 
 
 def by_units(folder: Path) -> str:
@@ -73,13 +101,23 @@ def by_units(folder: Path) -> str:
     return _by_search(sorted(rows, key=lambda row: (row["line"], row["search"])), "units allowed")
 
 
-def _by_search(rows: Sequence[Row], first: str) -> str:
+def _by_search(
+    rows: Sequence[Row], first: str, more: Mapping[str, Callable[[dict[str, list[Row]]], str]] | None = None
+) -> str:
     found: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row["line"]][row["search"]].append(row)
     searches = list(dict.fromkeys(row["search"] for row in rows))
-    body = [[str(line), *(_means(by_search[one]) for one in searches)] for line, by_search in found.items()]
-    return _markdown([first, *searches], body)
+    more = more or {}
+    body = [
+        [
+            str(line),
+            *(_means(by_search[one]) for one in searches),
+            *(cell(by_search) for cell in more.values()),
+        ]
+        for line, by_search in found.items()
+    ]
+    return _markdown([first, *searches, *more], body)
 
 
 def _means(rows: Sequence[Row]) -> str:
