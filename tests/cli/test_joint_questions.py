@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path) -> None:
     out, other = folder / "run", str(folder / "other.jsonl")
     joint = (*FIND[:3], other, *FIND[3:], "--labels", "one=singular,many=plural", "--out", str(out))
-    assert "No pair of other is held out" in Outcome((*joint, "--updates", "1", *QUICK)).err
+    assert "No pair of other is held out" in Outcome((*joint, "--test", "30", "--updates", "1", *QUICK)).err
     joint = (*joint, *QUICK, "--test", "300", "--overwrite")
     done = Outcome(joint)
     assert done.code == 0, done.err
