@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.models.small import recurrent
 from tests.short_searches import short
-from torch import Tensor, nn
+from torch import Tensor
 
 from pivotal import Problem
 from pivotal.models import RecurrentLM
@@ -23,12 +24,7 @@ PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun
 
 
 def random_model(cell: str, layers: int) -> RecurrentLM:
-    torch.manual_seed(0)
-    words = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split())]
-    rnn = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cell](6, 8, num_layers=layers)
-    return RecurrentLM.from_modules(
-        "random", nn.Embedding(len(words), 6), rnn, nn.Linear(8, len(words)), words
-    )
+    return recurrent(["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split())], cell, layers)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])

@@ -2,17 +2,17 @@
 
 import pytest
 from tests.interventions import intervention_of
+from tests.planted import PAIRS, PLANTED
 
-from pivotal import Intervention, Problem, load_phenomenon
-from pivotal.models.planted import plant
+from pivotal import Intervention, Problem
 
 
 @pytest.fixture(scope="package")
 def problem() -> Problem:
-    return Problem(plant().model, load_phenomenon("planted").sample(300), steps="every")
+    return Problem(PLANTED.model, PAIRS.sample(300), steps="every")
 
 
 @pytest.fixture(scope="package")
 def found(problem: Problem) -> Intervention:
     """The planted units, set to +1 for singular and -1 for plural."""
-    return intervention_of(problem.model, plant().units, [[1.0] * 3, [-1.0] * 3])
+    return intervention_of(problem.model, PLANTED.units, [[1.0] * 3, [-1.0] * 3])

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-import torch
+from tests.planted import PAIRS, mask_of, set_to
 
-from pivotal import Intervention, PivotalError, Problem, certify, load_phenomenon
+from pivotal import Intervention, PivotalError, Problem, certify
 from pivotal.evidence.examination import flips_of
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
@@ -13,34 +13,28 @@ from pivotal.questions import PairSet
 from pivotal.records.certificate import Ablated, Certificate, Effort
 from pivotal.records.serial import replace
 from pivotal.report.certified import sentences, units_table, verdict
-from pivotal.searches.base import interventions_of
 from pivotal.searches.tools.refit import Refit
 from pivotal.units import Unit
 
-PAIRS = load_phenomenon("planted")
 QUICK = Effort(candidates=12, audit=6, sample=24, finalists=4, polish=20, first=8)
 EXACT = Effort(candidates=0, sample=24, finalists=4, polish=20, pairs="all")
 BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 
 
-def problem_of(steps: str, seed: int = 0, sites: str = "all") -> Problem:
-    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, sites=sites, values="unbounded")  # type: ignore[arg-type]
+def problem_of(steps: str, seed: int = 0) -> Problem:
+    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, values="unbounded")  # type: ignore[arg-type]
 
 
 def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
-    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
-    mask[:, :, [problem.space.flat(unit) for unit in units]] = True
-    values = Refit(updates=30).fit(problem, mask.float()).values
-    return interventions_of(problem, mask, values)[0]
+    return set_to(problem, units, Refit(updates=30).fit(problem, mask_of(problem, units)).values)
 
 
 @BOTH
 @pytest.mark.parametrize("effort", [QUICK, EXACT], ids=["screened", "exact"])
-@pytest.mark.parametrize("seed", [3])
 @pytest.mark.slow
-def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> None:
-    problem = problem_of(steps, seed)
-    made = certify(fitted(problem, plant(seed).units), problem, effort=effort)
+def test_the_planted_set_is_confirmed(steps: str, effort: Effort) -> None:
+    problem, planted = problem_of(steps, seed=3), plant(3)
+    made = certify(fitted(problem, planted.units), problem, effort=effort)
     assert made.holds and made.found.flipped > 0.99
     assert all(row.matters and row.left.flipped < 0.7 for row in made.without)
     assert made.neighbours.there_are == 3 * 61
@@ -50,7 +44,7 @@ def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> 
     assert (two.size, two.there_are) == (2, 2016) and 0.6 < two.best.flipped < 0.75
     assert (two.looks[0].sets == 2016) is (effort is EXACT)
     assert not (one.enough or two.enough)
-    assert set(two.best.units) < set(map(str, plant(seed).units))
+    assert set(two.best.units) < set(map(str, planted.units))
 
 
 @BOTH
@@ -108,15 +102,12 @@ def test_the_words() -> None:
         for i, u in enumerate(plant().units)
     )
     content = replace(made, ablation=ablation)
-    clear, doubtful = (
-        " ".join(
-            (
-                verdict(content),
-                *sentences(replace(content, neighbours=replace(made.neighbours, audit_hits=hits))),
-            )
-        )
-        for hits in (0, 2)
-    )
+
+    def said(hits: int) -> str:
+        near = replace(made.neighbours, audit_hits=hits)
+        return " ".join((verdict(content), *sentences(replace(content, neighbours=near))))
+
+    clear, doubtful = said(0), said(2)
     for part in (
         "The certificate holds for these 3 units",
         "of the 183 sets that differ in one unit, 36 (the highest first-order gains)",

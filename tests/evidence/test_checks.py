@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from tests.interventions import intervention_of
-from torch import nn
+from tests.models.small import recurrent
+from tests.planted import PAIRS, PLANTED
 
-from pivotal import Intervention, Problem, Question, load_phenomenon
+from pivotal import Intervention, Problem, Question
 from pivotal.evidence.checks import (
     dose_response,
     interchange,
@@ -28,13 +29,9 @@ from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
-from pivotal.models.planted import plant
 from pivotal.questions import MinimalPair, PairSet
 from pivotal.report.evidence import further_table, interchange_sentence, redundancy_sentence
 from pivotal.searches import Exchange, LearnedMask
-
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 
 
 def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
@@ -64,22 +61,13 @@ def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Inter
     assert paths.direct == pytest.approx(1, abs=1e-4) and paths.last_step == pytest.approx(1, abs=1e-4)
     # At the cue, the edit reaches the verb through the recurrence, unless the cue is the last word.
     late = [i for i, pair in enumerate(PAIRS) if pair.cue < len(pair.prefix.split()) - 1][:100]
-    single = Problem(
-        PLANTED.model, PairSet("late", PAIRS.labels, tuple(PAIRS[i] for i in late)), steps="single"
-    )
+    single = Problem(PLANTED.model, replace(PAIRS, pairs=tuple(PAIRS[i] for i in late)), steps="single")
     assert paths_of(Examination(replace(found, steps="single"), single)).direct == 0
 
 
 def two_layers() -> tuple[RecurrentLM, Problem]:
-    torch.manual_seed(0)
-    words = ["<eos>", "<unk>", "The", "cat", "dogs", "now", "runs", "run"]
-    modules = nn.Embedding(len(words), 6), nn.LSTM(6, 8, num_layers=2), nn.Linear(8, len(words), bias=False)
-    with (
-        torch.no_grad()
-    ):  # of weights that make it prefer one word after some prefixes and the other after others
-        for parameter in modules[1].parameters():
-            parameter.mul_(6)
-    model = RecurrentLM.from_modules("random", *modules, words)
+    """A model that prefers one word after some prefixes and the other after others."""
+    model = recurrent("<eos> <unk> The cat dogs now runs run", layers=2, scale=6, bias=False)
     texts = ("The cat", "The dogs", "The cat now", "The dogs now")
     pairs = tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts)
     return model, Problem(model, PairSet("four", ("singular", "plural"), pairs))
@@ -122,18 +110,14 @@ def test_a_real_change_of_the_cue(problem: Problem) -> None:
             total += float((p.exp() * (p - q)).sum())
         kl.append(total / (len(texts[0]) + 1))
     assert swap.kl == pytest.approx(np.mean(kl), rel=1e-3)
-    bare = PairSet(
-        "bare", PAIRS.labels, tuple(replace(pair, counterfactuals=("", "")) for pair in PAIRS[:20])
-    )
-    assert cue_swap(Problem(PLANTED.model, bare)) is None
+    bare = tuple(replace(pair, counterfactuals=("", "")) for pair in PAIRS[:20])
+    assert cue_swap(Problem(PLANTED.model, replace(PAIRS, pairs=bare))) is None
 
 
 def test_a_change_that_adds_a_token_at_the_end() -> None:
     """ "He did" and "He didn't" (did n't) differ in no token of the first. Their last positions are compared."""
-    torch.manual_seed(0)
     vocabulary = ["<eos>", "<unk>", "He", "did", "n't", "yet", "already"]
-    modules = nn.Embedding(len(vocabulary), 6), nn.RNN(6, 4), nn.Linear(4, len(vocabulary))
-    model = RecurrentLM.from_modules("random", *modules, vocabulary)
+    model = recurrent(vocabulary, "rnn")
     texts = "He did", "He didn't"
     p, q = (model.next_logits([model.encode(text).ids])[0].log_softmax(-1) for text in texts)
     words = sorted(("yet", "already"), key=lambda word: -p[vocabulary.index(word)])  # the first is preferred
@@ -193,9 +177,7 @@ def test_a_real_change_of_the_cue_changes_its_words_in_other_questions() -> None
 def test_planted_units_are_necessary_and_decoys_are_not(problem: Problem, found: Intervention) -> None:
     held = necessity(Examination(found, problem), 0)
     assert held.untouched.value == 1 and held.held.value < 0.8 and held.resampled < 0.8
-    assert held.random == (1,) * 5, (
-        "no random set comes near, so those that cost most on a few prefixes are held"
-    )
+    assert held.random == (1,) * 5, "no random set comes near, so only the costliest on few prefixes are held"
     decoys = necessity(Examination(replace(found, units=PLANTED.decoys), problem), 0)
     assert decoys.held.value == 1 and len(decoys.random) == 19, "every random set costs as much"
 
@@ -251,17 +233,10 @@ def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(
 ) -> None:
     """In a quarter of these pairs the forms are exchanged, so the model prefers the word of the other form."""
     pairs = PAIRS.sample(80)
-    turned = [
-        pair
-        if i % 4
-        else replace(
-            pair,
-            label=PAIRS.labels[1 - PAIRS.labels.index(pair.label)],
-            counterfactuals=pair.counterfactuals[::-1],
-        )
-        for i, pair in enumerate(pairs)
-    ]
-    problem = Problem(PLANTED.model, replace(pairs, pairs=tuple(turned)), values=values)
+    other = dict(zip(PAIRS.labels, PAIRS.labels[::-1], strict=True))
+    turned = [replace(p, label=other[p.label], counterfactuals=p.counterfactuals[::-1]) for p in pairs[::4]]
+    kept = [pair for i, pair in enumerate(pairs) if i % 4]
+    problem = Problem(PLANTED.model, replace(pairs, pairs=(*turned, *kept)), values=values)
     assert problem.clean_accuracy == 0.75
     found = replace(found, found_with=values)
     # Planted units carry the number of the other form, so the model no longer prefers the word that it preferred.

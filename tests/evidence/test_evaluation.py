@@ -2,25 +2,24 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from tests.models.small import recurrent
+from tests.planted import PAIRS
 
-from pivotal import Intervention, PivotalError, Problem, evaluate, load_phenomenon
+from pivotal import Intervention, PivotalError, Problem, evaluate
 from pivotal.evidence.controls import matched_sets, random_control
 from pivotal.evidence.examination import Examination, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
-from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.questions import MinimalPair, PairSet
+from pivotal.records.summary import Control
 from pivotal.searches.base import interventions_of
-
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 
 
 def test_the_whole_set_flips_everything_and_each_unit_is_missed(
@@ -66,19 +65,24 @@ def test_a_direction_without_pairs_is_left_out(problem: Problem, found: Interven
 # -- the control --
 
 
+FREE = Terms()
+
+
+def control_of(found: Intervention, on: Problem, terms: Terms = FREE, sets: int = 4, **more: Any) -> Control:
+    """Random sets like the found one, whose values are fitted on and which are scored on `on`."""
+    return random_control(Examination(found, on), on, sets, terms, seed=0, **more)
+
+
 def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
-    held_out = problem.on(PAIRS[300:500])
-    control = random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=1.0)
-    assert control.sets == len(control.flip_accuracy) == 4
+    held_out = Examination(found, problem.on(PAIRS[300:500]))
+    control, again = (random_control(held_out, problem, 4, Terms(), seed=0, accuracy=1.0) for _ in range(2))
+    assert control == again and control.sets == len(control.flip_accuracy) == 4
     assert control.best == max(control.flip_accuracy) < 1
     assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
     assert control.p_value == pytest.approx(1 / 5)
-    assert (
-        random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
-    )
-    assert random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=1.0) == control
+    assert random_control(held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
 
 
 def test_a_random_set_that_flips_exactly_as_many_does_as_well(
@@ -88,7 +92,7 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
     one = found.without(2).without(0)
     mask, _ = dense(one, problem.space)
     monkeypatch.setattr("pivotal.evidence.controls.matched_sets", lambda *_: mask.repeat(3, 1, 1))
-    control = random_control(Examination(one, problem), problem, 3, Terms(), seed=0)
+    control = control_of(one, problem, sets=3)
     assert len(set(control.flip_accuracy)) == 1, "the values of these copies flip the same pairs"
     share = control.flip_accuracy[0]
     assert float(np.float32(share)) != share, "single precision would break the tie"
@@ -103,47 +107,32 @@ def test_every_random_set_that_does_as_well_counts_however_few_rank_first(
     drawn[::5] = dense(found, problem.space)[0]
     monkeypatch.setattr("pivotal.evidence.controls.matched_sets", lambda *_: drawn)
     before = problem.work.forward
-    control = random_control(Examination(found, problem), problem, 40, Terms(), seed=0)
+    control = control_of(found, problem, sets=40)
     assert control.best == 1 and control.p_value == pytest.approx(9 / 41)
     assert sum(share == 1 for share in control.flip_accuracy) == 8
-    assert problem.work.forward - before < 40 * problem.sample(64, 0).tree.n_live, (
-        "the others are not all run"
-    )
+    assert problem.work.forward - before < 40 * problem.sample(64, 0).tree.n_live, "not all others are run"
 
 
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
-    free = random_control(Examination(found, problem), problem, 4, Terms(), seed=0, accuracy=0.0)
-    assert (free.broken, free.p_value) == (0, 1)
-    # No values of a unit keep a bound as tight as this one.
+    """No values of a unit keep a bound as tight as this one. Where ours breaks it too, flips alone are compared."""
     tight = Terms(max_kl=1e-9)
-    kept = random_control(Examination(found, problem), problem, 4, tight, seed=0, accuracy=0.0, excess=0.0)
-    assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
-    ours_too = random_control(
-        Examination(found, problem), problem, 4, tight, seed=0, accuracy=0.0, excess=2.0
-    )
-    assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
+    for terms, excess, expected in ((Terms(), {}, (0, 1)), (tight, {"excess": 0.0}, (4, 1 / 5)),
+                                    (tight, {"excess": 2.0}, (0, 1))):  # fmt: skip
+        control = control_of(found, problem, terms, accuracy=0.0, **excess)
+        assert (control.broken, control.p_value) == pytest.approx(expected)
 
 
 def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Problem) -> None:
     """Of so many units that a random set has planted ones among them."""
     mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
     (many,) = interventions_of(problem, mask, mask.float())
-    examined = Examination(many, problem)
-    flips = random_control(examined, problem, 4, Terms(), seed=0, accuracy=1.0)
+    flips = control_of(many, problem, accuracy=1.0)
     assert flips.mean > 0.3
     for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
-        assert (
-            random_control(
-                Examination(many, problem), problem, 4, held_back, seed=0, accuracy=1.0, excess=2.0
-            )
-            == flips
-        )
-    kept = random_control(
-        Examination(many, problem), problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, excess=0.0
-    )
-    assert kept.mean < flips.mean
+        assert control_of(many, problem, held_back, accuracy=1.0, excess=2.0) == flips
+    assert control_of(many, problem, Terms(max_kl=1e-9), accuracy=1.0, excess=0.0).mean < flips.mean
 
 
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
@@ -155,10 +144,7 @@ def test_controls_come_with_training_pairs_only(problem: Problem, found: Interve
 
 
 def random_model(width: int, layers: int) -> Problem:
-    torch.manual_seed(0)
-    words = ["<eos>", "<unk>", "The", "cat", "dogs", "runs", "run"]
-    modules = nn.Embedding(len(words), 6), nn.RNN(6, width, num_layers=layers), nn.Linear(width, len(words))
-    model = RecurrentLM.from_modules("random", *modules, words)
+    model = recurrent("<eos> <unk> The cat dogs runs run", "rnn", layers, hidden=width)
     pairs = tuple(MinimalPair(f"The {noun}", 1, ("runs", "run")) for noun in ("cat", "dogs"))
     return Problem(model, PairSet("two", ("singular", "plural"), pairs))
 
@@ -170,7 +156,7 @@ def test_any_number_of_controls(layers: int, sets: int) -> None:
     mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
     mask[..., 0] = True
     (found,) = interventions_of(problem, mask, mask.float())
-    control = random_control(Examination(found, problem), problem, sets, Terms(), seed=0, accuracy=0.0)
+    control = control_of(found, problem, sets=sets, accuracy=0.0)
     assert control.sets == len(control.flip_accuracy) == sets and control.p_value == 1
 
 

@@ -5,25 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests import planted
+from tests.planted import PLANTED, set_to
 
-from pivotal import Intervention, Problem, load_phenomenon
+from pivotal import Intervention, Problem
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.fidelity import Gap, fidelity_of
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
 from pivotal.questions import MinimalPair, PairSet
-from pivotal.searches.base import interventions_of
 
-PLANTED = plant()
-PAIRS = load_phenomenon("planted").sample(90)
+PAIRS = planted.PAIRS.sample(90)
 
 
 def edited(problem: Problem, units: Any) -> Intervention:
     """Set units to their means under the target label."""
-    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
-    mask[..., [problem.space.flat(unit) for unit in units]] = True
-    return interventions_of(problem, mask, problem.measure_activations().target[None])[0]
+    return set_to(problem, units, problem.measure_activations().target[None])
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.models.small import recurrent
 from torch import nn
 
 from pivotal import Problem, load_model, load_phenomenon
@@ -21,10 +22,7 @@ LABELS = ("singular", "plural")
 
 
 def model() -> RecurrentLM:
-    torch.manual_seed(3)
-    return RecurrentLM.from_modules(
-        "small", nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7), nn.Linear(7, len(WORDS)), WORDS
-    )
+    return recurrent(WORDS, hidden=7, seed=3)
 
 
 def problem() -> Problem:

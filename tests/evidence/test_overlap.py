@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.interventions import intervention_of
+from tests.planted import PAIRS, PLANTED
 
-from pivotal import Intervention, Problem, load_phenomenon
+from pivotal import Intervention, Problem
 from pivotal.evidence.controls import overlap_of, unseen_words
 from pivotal.evidence.examination import Examination
-from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.questions import MinimalPair, PairSet
 
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 LABELS = ("singular", "plural")
 
 

@@ -4,15 +4,14 @@ import itertools
 
 import pytest
 import torch
+from tests.planted import PAIRS
 
-from pivotal import Problem, load_phenomenon
+from pivotal import Problem
 from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.records.certificate import Effort, Look
 from pivotal.searches.tools.trials import placed
-
-PAIRS = load_phenomenon("planted")
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.models import small
 from tests.models.tiny import FAMILIES, drawn, shared_lm, tiny_lm, tokenizer
-from torch import nn
 
 from pivotal import PivotalError, load_model
 from pivotal.models import LanguageModel, RecurrentLM
@@ -24,9 +24,7 @@ WORDS = ["<eos>", "<unk>", "The", "doctor", "doctors", "near", "cars", "runs", "
 
 @cache
 def recurrent(cell: str) -> RecurrentLM:
-    torch.manual_seed(0)
-    rnn = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cell](6, 8, 2)
-    return RecurrentLM.from_modules(cell, nn.Embedding(len(WORDS), 6), rnn, nn.Linear(8, len(WORDS)), WORDS)
+    return small.recurrent(WORDS, cell, 2)
 
 
 def applied(model: LanguageModel, sites: str, steps: Steps | None) -> Applied:

@@ -6,25 +6,18 @@ import numpy as np
 import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
+from tests.planted import PAIRS, PLANTED, mask_of
 
-from pivotal import PivotalError, Problem, load_phenomenon
+from pivotal import PivotalError, Problem
 from pivotal.models import LanguageModel, TransformersLM
-from pivotal.models.base import Encoding
 from pivotal.models.bases import Basis
-from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.counterfactuals import _aligned
 from pivotal.questions import MinimalPair, PairSet
-
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 
 
 def masks(problem: Problem, *sets: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = torch.zeros(len(sets), 2, len(problem.space))
-    for row, units in zip(mask, sets, strict=True):
-        row[:, [problem.space.flat(unit) for unit in units]] = 1
-    return mask, torch.full((len(sets), 2, problem.space.coordinates), 9.0)  # values are not used
+    values = torch.full((len(sets), 2, problem.space.coordinates), 9.0)  # which are not used
+    return mask_of(problem, *sets), values
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
@@ -93,13 +86,6 @@ def test_equal_prefixes_with_other_counterfactuals_are_other_nodes() -> None:
     assert tree.source is not None
     assert [tree.source[tree.path(int(leaf))].tolist() for leaf in tree.leaf] == sources
     assert tree.restrict(np.array([1])).source.tolist() == [-1, 1, 3]  # type: ignore[union-attr]
-
-
-def test_tokens_are_matched_by_word_from_its_end() -> None:
-    own = Encoding(tuple(range(5)), (0, 1, 1, 2, 2))  # The | athlet es | near by
-    other = Encoding(tuple(range(4)), (0, 1, 2, 2))
-    assert _aligned(own, other, 6) == [0, 1, 1, 2, 3, 4]  # and one token that the words share
-    assert _aligned(other, own, 4) == [0, 2, 3, 4]
 
 
 def test_means_of_the_counterfactual_states_are_handed_over() -> None:

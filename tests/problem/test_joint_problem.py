@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.planted import PAIRS, PLANTED, pushed
 from torch import Tensor
 
-from pivotal import Problem, load_phenomenon
-from pivotal.models.planted import plant
+from pivotal import Problem
 from pivotal.problem.objective import Terms
 from pivotal.questions import PairSet
 from pivotal.questions.relabel import pooled
 from pivotal.searches.tools.trials import score_runs
 
-PLANTED = plant()
 OF_CLASS = (PLANTED.units[1], PLANTED.units[2], PLANTED.units[0])
 """For each class, the planted unit that decides it."""
-PAIRS = load_phenomenon("planted")
 LARGE, SMALL = "class 0", "class 1"
 
 
@@ -38,10 +36,7 @@ def joint() -> Problem:
 
 def edit(problem: Problem, *classes: int) -> tuple[Tensor, Tensor]:
     """The planted units of these classes, which flip their questions and leave the others alone."""
-    mask = torch.zeros(1, 2, len(problem.space))
-    mask[:, :, [problem.space.flat(OF_CLASS[one]) for one in classes]] = 1
-    values = torch.tensor([0.5, -0.5])[None, :, None].expand(1, 2, problem.space.coordinates)
-    return mask, values
+    return pushed(problem, [OF_CLASS[one] for one in classes])
 
 
 def prefixes(part: Problem, name: str) -> set[str]:
@@ -52,9 +47,7 @@ def test_each_question_counts_the_same_in_the_loss_and_in_the_flips(joint: Probl
     outcome = joint.run(*edit(joint, 0))
     of = np.array([pair.group for pair in joint.pairs])
     assert outcome.flipped()[0].tolist() == (of == LARGE).tolist()
-    assert outcome.flips().item() == pytest.approx(0.5), (
-        "one of two questions, though it has most of the pairs"
-    )
+    assert outcome.flips().item() == pytest.approx(0.5), "one of two questions, though it has most pairs"
     each = torch.nn.functional.softplus(outcome.log_ratio[0] + 1)
     loss = Terms().loss(outcome).item()
     assert loss == pytest.approx(np.mean([each[of == name].mean() for name in (LARGE, SMALL)]), rel=1e-4)

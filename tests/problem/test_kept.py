@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.planted import PAIRS, PLANTED, pushed
 
-from pivotal import PivotalError, Problem, Question, load_phenomenon
+from pivotal import PivotalError, Problem, Question
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.prepare import stays_of
 from pivotal.questions import PairSet
-
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 
 
 def kept(steps: Any) -> KeptSentences:
@@ -30,9 +27,7 @@ def kept(steps: Any) -> KeptSentences:
 def test_its_kl_is_that_of_the_kept_text(steps: Any) -> None:
     plain = Problem(PLANTED.model, PAIRS.sample(60), steps=steps)
     problem = plain.keeping(kept(steps))
-    mask = torch.zeros(1, 2, len(problem.space))
-    mask[:, :, [problem.space.flat(unit) for unit in PLANTED.units]] = 1
-    values = torch.tensor([0.5, -0.5])[None, :, None].expand(1, 2, problem.space.coordinates)
+    mask, values = pushed(problem)
     outcome = problem.run(mask, values)
     torch.testing.assert_close(outcome.log_ratio, plain.run(mask, values).log_ratio)
     assert problem.positions.live_share == pytest.approx(1)
@@ -78,10 +73,10 @@ def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out
     (stay,) = stays_of(Question(keep="text"), PLANTED.model)
     assert abs(len(stay.lines) - len(stay.held_out_lines)) <= 1
     assert not set(stay.lines) & set(stay.held_out_lines)
-    found = KeptSentences.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "every")
-    assert [len(tokens) for tokens in found.sequences] == [1, 2, 3, 4]
-    found = KeptSentences.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "single")
-    assert [len(tokens) for tokens in found.sequences] == [3, 4] and set(found.cues) == {2}
+    few = [Stay("few", lines=("The noun0a near noun1a",))]
+    every, single = (KeptSentences.of(PLANTED.model, few, steps) for steps in ("every", "single"))
+    assert [len(tokens) for tokens in every.sequences] == [1, 2, 3, 4]
+    assert [len(tokens) for tokens in single.sequences] == [3, 4] and set(single.cues) == {2}
 
 
 def test_pairs_of_a_prefix_are_on_one_side() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.planted import PAIRS, PLANTED, pushed
 
-from pivotal import PivotalError, Problem, load_phenomenon
+from pivotal import PivotalError, Problem
 from pivotal.models.planted import plant
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
@@ -15,9 +16,6 @@ from pivotal.searches import Greedy, LearnedMask, Reinforce, Search
 from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 from pivotal.units import Unit
-
-PLANTED = plant()
-PAIRS = load_phenomenon("planted")
 
 
 def of_class(number: int) -> PairSet:
@@ -32,18 +30,10 @@ def keeping(*classes: int, steps: Any = "every", values: Any = "unbounded") -> P
     return Problem(PLANTED.model, PAIRS.sample(120), steps=steps, values=values).keeping(kept)
 
 
-def everything(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
-    """All planted units, set to singular in the first direction and to plural in the second."""
-    mask = torch.zeros(1, 2, len(problem.space))
-    mask[:, :, [problem.space.flat(unit) for unit in PLANTED.units]] = 1
-    values = torch.tensor([0.5, -0.5])[None, :, None].expand(1, 2, problem.space.coordinates)
-    return mask, values
-
-
 @pytest.mark.parametrize("steps", ["every", "single"])
 def test_the_change_is_the_mean_change_of_the_expected_words_probability(steps: Any) -> None:
     problem = keeping(0, steps=steps)
-    mask, values = everything(problem)
+    mask, values = pushed(problem)
     found = problem.preferences.change(problem.run(mask, values).states)
     assert problem.preferences.names == ("class 0",) and found.shape == (1, 2)
     first = {pair.prefix: pair for pair in reversed(of_class(0).pairs)}
@@ -56,12 +46,11 @@ def test_the_change_is_the_mean_change_of_the_expected_words_probability(steps: 
 
 def test_nothing_changes_without_an_edit_and_what_is_flipped_changes_most() -> None:
     problem = keeping(0, 1, 2)
-    mask, values = everything(problem)
+    mask, values = pushed(problem)
     nothing = problem.preferences.change(problem.run(torch.zeros_like(mask), values).states)
     assert nothing.shape == (1, 6) and nothing.abs().max() < 1e-6
-    only = torch.zeros_like(mask)
-    only[:, :, problem.space.flat(PLANTED.units[0])] = 1
-    sizes = problem.preferences.change(problem.run(only, values).states).abs()[0]
+    only = pushed(problem, PLANTED.units[:1])
+    sizes = problem.preferences.change(problem.run(*only).states).abs()[0]
     assert (sizes > 0.2).sum() == 2 and (sizes < 1e-6).sum() == 4, "one unit decides one class"
 
 
@@ -70,7 +59,7 @@ def test_without_a_label_the_preferred_word_is_expected() -> None:
     kept = KeptSentences.of(PLANTED.model, [Stay("bare", pairs=bare)], "every")
     problem = Problem(PLANTED.model, PAIRS.sample(60)).keeping(kept)
     labelled = keeping(0)  # the planted model prefers every expected word
-    mask, values = everything(problem)
+    mask, values = pushed(problem)
     torch.testing.assert_close(
         problem.preferences.change(problem.run(mask, values).states),
         labelled.preferences.change(labelled.run(mask, values).states),
@@ -90,7 +79,7 @@ def test_runs_that_change_a_question_too_much_rank_last() -> None:
 
 def test_the_scores_of_the_directions_add_up_to_the_loss_and_the_priced_changes() -> None:
     problem, terms = keeping(0, 1), Terms(max_change=0.02)
-    mask, values = everything(problem)
+    mask, values = pushed(problem)
     outcome, price = problem.run(mask, values), torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]])
     whole = terms.loss(outcome) + (price * terms.costs(problem, outcome).abs()).sum(1)
     parts = score_runs(problem, terms, price, mask, values).score
@@ -146,9 +135,8 @@ def entangled() -> tuple[Problem, Unit, Unit]:
 
 def test_a_unit_that_only_makes_up_for_a_change_is_not_pruned(entangled: tuple[Problem, Unit, Unit]) -> None:
     problem, decides, decoy = entangled
-    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
-    mask[:, :, [problem.space.flat(decides), problem.space.flat(decoy)]] = True
-    values = torch.tensor([0.8, -0.8])[None, :, None].expand(1, 2, problem.space.coordinates)
+    mask, values = pushed(problem, [decides, decoy], 0.8)
+    mask = mask.bool()
     free = prune(problem, Terms(), mask, values, 0.002, shared=True)
     assert free[0, 0].nonzero()[:, 0].tolist() == [problem.space.flat(decides)]
     assert torch.equal(prune(problem, Terms(max_change=0.02), mask, values, 0.002, shared=True), mask)

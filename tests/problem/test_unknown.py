@@ -4,8 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import torch
-from torch import nn
+from tests.models.small import recurrent
 
 from pivotal import PivotalError, Problem
 from pivotal.models import RecurrentLM
@@ -18,11 +17,7 @@ ASKED = ("sleeps", "sleep")
 
 @cache
 def model(unk: bool = True) -> RecurrentLM:
-    torch.manual_seed(0)
-    words = [word for word in WORDS if unk or word != "<unk>"]
-    return RecurrentLM.from_modules(
-        "small", nn.Embedding(len(words), 4), nn.LSTM(4, 5), nn.Linear(5, len(words)), words
-    )
+    return recurrent([word for word in WORDS if unk or word != "<unk>"])
 
 
 def pairs(*prefixes: str, cue: int | None = 1, words: tuple[str, str] = ASKED) -> PairSet:

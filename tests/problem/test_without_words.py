@@ -106,6 +106,13 @@ def test_words_are_matched_if_partners_differ_in_length(own: str, other: str, pl
     assert _aligned(encoded(own), encoded(other), len(own.split())) == places
 
 
+def test_tokens_are_matched_by_word_from_its_end() -> None:
+    own = Encoding(tuple(range(5)), (0, 1, 1, 2, 2))  # The | athlet es | near by
+    other = Encoding(tuple(range(4)), (0, 1, 2, 2))
+    assert _aligned(own, other, 6) == [0, 1, 1, 2, 3, 4]  # and one token that the words share
+    assert _aligned(other, own, 4) == [0, 2, 3, 4]
+
+
 def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
     """At no position of the shorter one do the two differ, and still the model should say what it says after the
     longer one."""

@@ -5,11 +5,11 @@ from functools import cache
 
 import pytest
 import torch
+from tests.models import small
 from tests.models.tiny import pieces, random_model
-from torch import nn
 
 from pivotal import Intervention, PivotalError, Problem, load_model
-from pivotal.models import LanguageModel, RecurrentLM, TransformersLM
+from pivotal.models import LanguageModel, TransformersLM
 from pivotal.problem.asking import Asking
 from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches.base import interventions_of
@@ -37,11 +37,8 @@ def tiny(family: str = "llama") -> LanguageModel:
 
 @cache
 def recurrent(cell: str) -> LanguageModel:
-    torch.manual_seed(0)
     text = "<eos> <unk> The doctor doctors near the car is was has are were have himself itself themselves"
-    words = text.split()
-    rnn = {"gru": nn.GRU, "rnn": nn.RNN}[cell](8, 10, 2)
-    return RecurrentLM.from_modules(cell, nn.Embedding(len(words), 8), rnn, nn.Linear(10, len(words)), words)
+    return small.recurrent(text, cell, 2)
 
 
 @cache
@@ -78,9 +75,9 @@ def naive(model: LanguageModel, pair: MinimalPair, next_log_p: Next) -> tuple[fl
 def intervention_of(problem: Problem, seed: int = 0) -> Intervention:
     """Random units at random values, in both directions."""
     noise = torch.Generator().manual_seed(seed)
-    mask = (torch.rand(1, 2, len(problem.space), generator=noise) < 0.2).float()
+    mask = torch.rand(1, 2, len(problem.space), generator=noise) < 0.2
     values = torch.randn(1, 2, problem.space.coordinates, generator=noise).clamp(-1, 1)
-    return interventions_of(problem, mask.bool(), values)[0]
+    return interventions_of(problem, mask, values)[0]
 
 
 WORD_LEVEL = ("wiki-lstm", "gru", "rnn")
@@ -169,6 +166,3 @@ def test_words_that_cannot_be_compared_are_left_out_of_a_set() -> None:
         asking.ask(MinimalPair("The doctor", 1, ("walks|jumps", "walk|jump")))
     with pytest.raises(PivotalError, match="outside the vocabulary: dax"):
         asking.ask(MinimalPair("The doctor", 1, ("zebra|dax", "walk|jump")))
-
-
-# -- searches and certificates on sets --

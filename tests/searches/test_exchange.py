@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.searches.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same
+from tests.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same, set_to
 
 from pivotal import Intervention, PivotalError, Problem
 from pivotal.models.planted import plant
 from pivotal.searches import Exchange, LearnedMask
 from pivotal.searches.base import interventions_of
-from pivotal.testing import check_search
 from pivotal.units import Steps, Unit, Values
 
 SEARCH = Exchange(max_units=3, batch=32)
@@ -22,15 +21,7 @@ SEARCH = Exchange(max_units=3, batch=32)
 
 def decoys_of(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
     """An intervention on units that decide nothing."""
-    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
-    mask[:, :, [problem.space.flat(unit) for unit in units]] = True
-    return interventions_of(problem, mask, torch.zeros(1, 2, problem.space.coordinates))[0]
-
-
-@BOTH_STEPS
-@pytest.mark.slow
-def test_it_is_a_search(steps: Steps) -> None:
-    check_search(SEARCH, steps=steps)
+    return set_to(problem, units, torch.zeros(1, 2, problem.space.coordinates))
 
 
 @BOTH_STEPS

@@ -3,20 +3,13 @@
 from contextlib import suppress
 
 import pytest
-from tests.searches.planted import BOTH_STEPS, Memory, Stopped, planted_problem
+from tests.planted import BOTH_STEPS, Memory, Stopped, planted_problem
 
 from pivotal.models.planted import plant
 from pivotal.searches import Greedy
-from pivotal.testing import check_search
 from pivotal.units import Steps
 
 QUICK = Greedy(max_units=3, candidates=12, sample=24, polish=20, refit=20, beam=2)
-
-
-@BOTH_STEPS
-@pytest.mark.slow
-def test_it_is_a_search(steps: Steps) -> None:
-    check_search(QUICK, steps=steps)
 
 
 @BOTH_STEPS

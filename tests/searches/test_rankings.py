@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
+from tests.planted import BOTH_STEPS, PAIRS, planted_problem
 
 from pivotal import Problem
 from pivotal.models.planted import plant

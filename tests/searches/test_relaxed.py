@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.searches.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same
+from tests.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem, same
 from torch import Tensor
 
 from pivotal import PivotalError

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
-from torch import Tensor
+from tests.planted import BOTH_STEPS, PAIRS, mask_of, planted_problem
 
 from pivotal import Problem
 from pivotal.models.planted import plant
@@ -13,14 +12,7 @@ from pivotal.searches.base import Attempt, Stages
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.learner import filled
 from pivotal.searches.tools.refit import Refit
-from pivotal.units import Steps, Unit
-
-
-def mask_of(problem: Problem, *sets: tuple[Unit, ...]) -> Tensor:
-    mask = torch.zeros(len(sets), 2, len(problem.space))
-    for row, units in zip(mask, sets, strict=True):
-        row[:, [problem.space.flat(unit) for unit in units]] = 1
-    return mask
+from pivotal.units import Steps
 
 
 @BOTH_STEPS

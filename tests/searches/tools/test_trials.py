@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from tests.searches.planted import BOTH_STEPS, planted_problem
+from tests.planted import BOTH_STEPS, planted_problem
 
 from pivotal import Problem
 from pivotal.models.edits import gathered, spread

@@ -1,4 +1,4 @@
-"""Problems of the planted model, whose units are known, and a checkpoint in memory, for tests of stopped searches."""
+"""The planted model, whose units are known: problems, masks, edits, and a checkpoint in memory for stopped searches."""
 
 import io
 from collections.abc import Callable
@@ -6,18 +6,39 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.models.planted import plant
 from pivotal.searches import Discovery
+from pivotal.searches.base import interventions_of
 from pivotal.units import Steps
 
+PLANTED = plant()
 PAIRS = load_phenomenon("planted")
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 
 def planted_problem(steps: Steps = "every", seed: int = 0, pairs: int = 120, **options: Any) -> Problem:
     return Problem(plant(seed).model, PAIRS.sample(pairs), steps=steps, **options)
+
+
+def mask_of(problem: Problem, *sets: Any) -> Tensor:
+    """A mask for each set of units, the same in both directions."""
+    mask = torch.zeros(len(sets), 2, len(problem.space))
+    for row, units in zip(mask, sets, strict=True):
+        row[:, [problem.space.flat(unit) for unit in units]] = 1
+    return mask
+
+
+def pushed(problem: Problem, units: Any = PLANTED.units, size: float = 0.5) -> tuple[Tensor, Tensor]:
+    """The mask of units, and values that push them to singular in the first direction and to plural in the second."""
+    values = torch.tensor([size, -size])[None, :, None].expand(1, 2, problem.space.coordinates)
+    return mask_of(problem, units), values
+
+
+def set_to(problem: Problem, units: Any, values: Tensor) -> Intervention:
+    return interventions_of(problem, mask_of(problem, units).bool(), values)[0]
 
 
 def same(a: Discovery, b: Discovery) -> bool:
