@@ -11,7 +11,7 @@ from tests.report.study_rows import row, runs, unit
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
 from pivotal.report.study import measured, study_csv, study_latex, study_markdown
-from pivotal.report.study_tables import lines_of, printed_beside, printed_in, study_tables
+from pivotal.report.study_tables import CellRows, failures, lines_of, printed_beside, printed_in, study_tables
 from pivotal.report.tables import Table
 
 SUMMARY = read_recipe("summary")
@@ -71,7 +71,15 @@ def test_a_failed_run_is_counted_and_named_and_enters_no_mean() -> None:
     (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.8, 0.9]), failed])
     shown = line(table, **WITHOUT)
     assert (shown["runs"], shown["flipped %"]) == ("2 of 3", "85.0 ± 7.1")
-    assert "1 run failed (number single, without, unbounded: out of memory)." in table.note
+    assert "1 run failed. number single, without, unbounded: out of memory." in table.note
+
+
+def test_an_error_that_cells_share_is_told_once() -> None:
+    failed = [row(cell, 0, status="failed", error="No such word.") for cell in (WITH, WITHOUT)]
+    note = failures([CellRows(WITH, tuple(failed))])
+    assert note == (
+        "2 runs failed. number single, with, unbounded; number single, without, unbounded: No such word."
+    )
 
 
 def test_rows_of_settings_that_were_changed_since_are_left_out() -> None:

@@ -297,9 +297,12 @@ def failures(found: Sequence[CellRows]) -> str:
     failed = {row.run: row for cell in found for row in cell.rows if row.failed}
     if not failed:
         return ""
-    # An error may have several lines, but a note must be one line, e.g. in a LaTeX comment.
-    reasons = dict.fromkeys(" ".join(f"{row.name}: {row.error}".split()) for row in failed.values())
-    return f"{counted(len(failed), 'run')} failed ({'; '.join(reasons)})."
+    cells: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in failed.values():
+        # An error may have several lines, but a note must be one line, e.g. in a LaTeX comment.
+        cells[" ".join(str(row.error).split())][row.name] = None
+    reasons = [f"{'; '.join(names)}: {error.rstrip('.')}." for error, names in cells.items()]
+    return f"{counted(len(failed), 'run')} failed. {' '.join(reasons)}"
 
 
 # -- units -------------------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]]
     again = merge(tiny(), [out], out=tmp_path / "again", light=True)
     assert again.rows == rows and (tmp_path / "again" / str(rows[0].folder) / "interventions").is_dir()
     assert not dry_run(tiny(), out=out).batches
+    ablated = tiny(("max_units: 3}", "max_units: 3, ablation: true}"))
+    plan = dry_run(ablated, out=out, only="planted, every")
+    assert [plan.done(cell) for cell in plan.cells] == [0], "the copies have no ablation"
+    study(ablated, out=out, only="planted, every")
+    assert not dry_run(ablated, out=out, only="planted, every").batches
 
 
 def test_failed_runs_and_cells_of_other_recipes_are_left_out(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_no_other_files, disk, locked, remove_partials, write_text
-from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, SUMMARY, RunFolder, holds_run
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial
@@ -87,7 +87,11 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[RunBatch
         first = last = min(left)
         while last + 1 in left and last + 1 - first < cell.at_once:
             last += 1
-        found.append(RunBatch(cell, range(first, last + 1), f"{home}/seeds-{first}-{last}"))
+        place, n = f"{home}/seeds-{first}-{last}", 1
+        while (study / place / INTERVENTIONS).exists() and not holds_run(study / place):
+            n += 1  # a light copy keeps its folder
+            place = f"{home}/seeds-{first}-{last}-{n}"
+        found.append(RunBatch(cell, range(first, last + 1), place))
         left.difference_update(found[-1].seeds)
     return sorted(found, key=lambda batch: batch.seeds.start)
 

@@ -47,8 +47,8 @@ class StudyPlan:
     rows: Mapping[Run, StudyRow]
     """The existing rows of all cells of the recipe, with its labels."""
     settled: Mapping[Run, StudyRow]
-    """Those of runs that are not run again. Failed runs are, and so are runs that were only checked or whose evidence
-    is completed."""
+    """Those of runs that need nothing more. Not among them are runs that failed, that were only checked, or whose
+    evidence or ablation is still to be added."""
     batches: tuple[RunBatch, ...]
     note: str = ""
     """A message about the state of the results, if there is something to report."""
@@ -238,10 +238,11 @@ def _plan(
             *batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in whole)),
         )
     ]
+    left = {run for batch in batches for run in batch.runs}
     settled = {
         run: row
         for run, row in stored.rows.items()
-        if (row.settled or (check and row.status == KNOWN)) and run not in again
+        if (row.settled or (check and row.status == KNOWN)) and run not in left
     }
     return StudyPlan(
         folder=folder,
