@@ -31,7 +31,7 @@ def atlas(script: ModuleType) -> Atlas:
     return stored
 
 
-def test_the_page_and_the_matrix_are_what_the_rows_make(script: ModuleType, atlas: Atlas) -> None:
+def test_the_page_and_the_matrix_are_what_the_rows_make(script, atlas):
     cure = "run: python scripts/atlas_findings.py"
     assert script.PAGE.read_text(encoding="utf-8") == script.page(atlas), cure
     assert script.MATRIX.read_text(encoding="utf-8") == script.matrix_svg(atlas), cure
@@ -39,13 +39,13 @@ def test_the_page_and_the_matrix_are_what_the_rows_make(script: ModuleType, atla
         assert (script.IMAGES / f"{name}.svg").is_file(), cure
 
 
-def test_every_phenomenon_has_one_family(families: ModuleType, atlas: Atlas) -> None:
+def test_every_phenomenon_has_one_family(families, atlas):
     listed = [name for names in families.FAMILIES.values() for name in names]
     assert sorted(listed) == sorted(atlas.phenomena)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas, rows: int) -> None:
+def test_a_model_with_few_rows_breaks_no_table(script, atlas, rows):
     """Rows are added piece by piece, so a model may have a single one."""
     some = [entry for entry in atlas.searched if entry.steps == "single"][:rows]
     few = Atlas(tuple(replace(entry, model="another") for entry in some))
@@ -55,6 +55,6 @@ def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas,
         assert script.draw(chart(few)).startswith("<svg")
 
 
-def test_the_stored_atlas_is_small() -> None:
+def test_the_stored_atlas_is_small():
     files = [path for path in (ROOT / "docs" / "results" / "atlas").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 20e6

@@ -33,19 +33,19 @@ def some_intervention(model: LanguageModel, steps: Steps = "every") -> Intervent
     )
 
 
-def test_it_has_the_layers_of_the_papers_lstm(model: LanguageModel) -> None:
+def test_it_has_the_layers_of_the_papers_lstm(model):
     assert [(site.name, site.width) for site in model.sites] == [("hidden.0", 650), ("hidden.1", 650)]
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contract_of_a_model(model: LanguageModel) -> None:
+def test_it_keeps_the_contract_of_a_model(model):
     check_model(model, [PROMPT, "The doctor near", "The doctors", "Some cars"])
 
 
 # -- next words and texts, untouched and intervened on --
 
 
-def test_next_words_are_the_likeliest_in_order(model: LanguageModel) -> None:
+def test_next_words_are_the_likeliest_in_order(model):
     found = model.next_words(PROMPT, k=7)
     assert repr(found[:1]) == f"[({found[0].word!r}, {found[0].probability:.3g})]"
     p = [q for _, q in found]
@@ -55,14 +55,14 @@ def test_next_words_are_the_likeliest_in_order(model: LanguageModel) -> None:
     assert sum(q for _, q in model.next_words(PROMPT, k=10**6)) == pytest.approx(1, abs=1e-4)
 
 
-def test_an_intervention_does_not_change_the_model(model: LanguageModel) -> None:
+def test_an_intervention_does_not_change_the_model(model):
     intervention, before = some_intervention(model), model.next_words(PROMPT)
     singular, plural = (model.intervened(intervention, label) for label in ("singular", "plural"))
     assert before != singular.next_words(PROMPT) != plural.next_words(PROMPT) != before
     assert model.next_words(PROMPT) == before
 
 
-def test_a_single_step_intervention_acts_at_its_cue(model: LanguageModel) -> None:
+def test_a_single_step_intervention_acts_at_its_cue(model):
     single = some_intervention(model, "single")
     found = {}
     for cue in ("doctor", 1, "1", "cars"):
@@ -75,7 +75,7 @@ def test_a_single_step_intervention_acts_at_its_cue(model: LanguageModel) -> Non
             model.intervened(single, "plural", cue=cue).next_words(PROMPT)
 
 
-def test_generated_texts_go_on_from_the_prompt(model: LanguageModel) -> None:
+def test_generated_texts_go_on_from_the_prompt(model):
     greedy = model.generate(PROMPT, words=4, temperature=0.0)
     assert greedy == model.generate(PROMPT, words=4, temperature=0.0, seed=1)
     drawn = model.generate(PROMPT, words=4, samples=3, seed=2)
@@ -92,7 +92,7 @@ def test_generated_texts_go_on_from_the_prompt(model: LanguageModel) -> None:
     assert greedy[0].split()[5] == likeliest[0]
 
 
-def test_generating_under_an_intervention_edits_the_new_words_too(model: LanguageModel) -> None:
+def test_generating_under_an_intervention_edits_the_new_words_too(model):
     intervention = some_intervention(model)
     edited = model.intervened(intervention, "plural")
     text = edited.generate(PROMPT, words=3, temperature=0.0)[0]
@@ -104,7 +104,7 @@ def test_generating_under_an_intervention_edits_the_new_words_too(model: Languag
     assert text != model.generate(PROMPT, words=3, temperature=0.0)[0]
 
 
-def test_an_intervention_found_with_another_priming_is_refused(model: LanguageModel) -> None:
+def test_an_intervention_found_with_another_priming_is_refused(model):
     primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
     with pytest.raises(PivotalError, match="needs the priming that it was found with"):
         primed.intervened(some_intervention(model), "plural")

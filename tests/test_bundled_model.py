@@ -37,12 +37,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @BOTH
-def test_folder_is_at_most_24_megabytes(folder: Path) -> None:
+def test_folder_is_at_most_24_megabytes(folder):
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 24_000_000
 
 
 @BOTH
-def test_vocabulary_has_every_word_of_the_phenomena_once(folder: Path) -> None:
+def test_vocabulary_has_every_word_of_the_phenomena_once(folder):
     config, words = read_json(folder / "config.json"), vocabulary(folder)
     assert len(words) == len(set(words)) == config["words"]
     assert {config["eos"], config["unk"], ".", ",", '"', "(", ")"} <= set(words)
@@ -57,14 +57,14 @@ def test_vocabulary_has_every_word_of_the_phenomena_once(folder: Path) -> None:
         ("wiki-lstm", "lakretz:number-agreement"),
     ],
 )
-def test_the_card_says_that_no_construction_moved_by_half_a_point(model: str, name: str) -> None:
+def test_the_card_says_that_no_construction_moved_by_half_a_point(model, name):
     measured = read_json(MODELS / model / "card.json")["measured"][name]
     assert set(measured["before"]) == set(measured["after"]) == CONSTRUCTIONS | {"all"}
     for group, share in measured["before"].items():
         assert abs(measured["after"][group] - share) <= 0.005, group
 
 
-def test_card_has_gender_perplexity_and_provenance() -> None:
+def test_card_has_gender_perplexity_and_provenance():
     card = read_json(FOLDER / "card.json")
     gender, perplexity = card["measured"]["gender-bias"], card["measured"]["perplexity"]
     assert abs(gender["after"]["prefers_he"] - gender["before"]["prefers_he"]) <= 0.005

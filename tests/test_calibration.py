@@ -17,14 +17,14 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return loaded("calibration", "benchmarks")
 
 
-def test_a_search_that_may_not_choose_the_planted_units_finds_nothing(bench: ModuleType) -> None:
+def test_a_search_that_may_not_choose_the_planted_units_finds_nothing(bench):
     row = bench.row_of("planted, withheld", 0)
     assert row["searched"] and row["verdict"] == "no evidence"
     assert not set(row["found"]) & set(bench.planted(0).units)
 
 
 @pytest.mark.slow
-def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType, rates: ModuleType) -> None:
+def test_questions_of_known_truth_get_the_right_verdict(bench, rates):
     """A planted model, an LSTM that was trained to carry number in one unit, and one that does not know it."""
     rows = [bench.row_of(kind, 0) for kind in ("planted", "lstm, carried", "lstm, unknown")]
     assert [rates.right(row) for row in rows] == [True, True, True]
@@ -33,7 +33,7 @@ def test_questions_of_known_truth_get_the_right_verdict(bench: ModuleType, rates
     assert "the model knows it" in rows[2]["failed"] and not rows[2]["searched"]
 
 
-def test_a_verdict_is_right_if_it_says_what_is_true(rates: ModuleType) -> None:
+def test_a_verdict_is_right_if_it_says_what_is_true(rates):
     rows = [
         {"kind": "planted", "half": 0, "truth": "units", "verdict": "decide", "recovered": True},
         {"kind": "planted", "half": 1, "truth": "units", "verdict": "nudge", "recovered": False},

@@ -18,7 +18,6 @@ from pivotal.searches import SEARCHES, Discovery, LearnedMask
 from pivotal.searches.masks import MASKS
 from pivotal.searches.masks.hard_concrete import LOUIZOS, HardConcrete
 from pivotal.testing import check_mask, check_model, check_phenomenon, check_search
-from pivotal.units import Steps
 
 PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]
 
@@ -29,27 +28,27 @@ def random_model(cell: str, layers: int) -> RecurrentLM:
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_recurrent_models(cell: str, layers: int) -> None:
+def test_recurrent_models(cell, layers):
     check_model(random_model(cell, layers), PREFIXES)
 
 
 @pytest.mark.parametrize("name", MASKS.names())
-def test_masks(name: str) -> None:
+def test_masks(name):
     check_mask(MASKS.get(name)())
 
 
-def test_masks_with_mass_at_both_ends() -> None:
+def test_masks_with_mass_at_both_ends():
     check_mask(LOUIZOS)
 
 
 @pytest.mark.parametrize("name", PHENOMENA.names())
-def test_phenomena(name: str) -> None:
+def test_phenomena(name):
     check_phenomenon(PHENOMENA.get(name))
 
 
 @pytest.mark.parametrize("name", SEARCHES.names())
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_searches(name: str, steps: Steps) -> None:
+def test_searches(name, steps):
     """With short settings: the contract is about the form of a result. tests/searches tests what the defaults find."""
     check_search(short(name), steps=steps)
 
@@ -111,7 +110,7 @@ class Crossed(RecurrentLM):
         (Crossed, "Runs at once must equal each alone"),
     ],
 )
-def test_a_broken_model_is_caught(breach: type[RecurrentLM], sentence: str) -> None:
+def test_a_broken_model_is_caught(breach, sentence):
     model = random_model("rnn", 1)
     model.__class__ = breach
     with pytest.raises(AssertionError, match=sentence):
@@ -157,12 +156,12 @@ class Halved(HardConcrete):
         (Halved, "must be that of mean"),
     ],
 )
-def test_a_broken_mask_is_caught(breach: type[HardConcrete], sentence: str) -> None:
+def test_a_broken_mask_is_caught(breach, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_mask(breach())
 
 
-def test_a_broken_phenomenon_is_caught() -> None:
+def test_a_broken_phenomenon_is_caught():
     class Fickle(PlantedAgreement):
         calls: list[int] = []  # noqa: RUF012
 
@@ -200,6 +199,6 @@ class Behind(LearnedMask):
     ("breach", "sentence"),
     [(Greedy(max_units=1.0), "At most 1 units"), (Behind(), "must go through problem.run, but of")],
 )
-def test_a_broken_search_is_caught(breach: LearnedMask, sentence: str) -> None:
+def test_a_broken_search_is_caught(breach, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_search(breach)

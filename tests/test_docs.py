@@ -39,9 +39,7 @@ SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
 @pytest.mark.parametrize(
     "page", ["add-a-model", "ask-your-own-question", "bring-your-own-pairs", "concepts", SLOW]
 )
-def test_python_of_a_page_prints_what_the_page_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_of_a_page_prints_what_the_page_says(page, tmp_path, monkeypatch, capsys):
     """Blocks run in order. A block with a title is a file; a `text` block is the output of the block before it."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
@@ -82,7 +80,7 @@ def tutorial() -> Iterator[tuple[list[Any], dict[str, Any]]]:
 
 
 @pytest.mark.slow
-def test_the_tutorial_shows_what_its_page_says(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
+def test_the_tutorial_shows_what_its_page_says(tutorial):
     page = text_of(DOCS / "tutorial.md")
     at = 0
     for one in tutorial[0]:
@@ -94,14 +92,14 @@ def test_the_tutorial_shows_what_its_page_says(tutorial: tuple[list[Any], dict[s
 
 
 @pytest.mark.slow
-def test_the_tutorial_holds_wherever_it_is_run(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
+def test_the_tutorial_holds_wherever_it_is_run(tutorial):
     """Some numbers depend on the processor; what the text claims about them must hold on any."""
     names = tutorial[1]
     assert len(names["found"].best) <= 4 and names["scores"].flip_accuracy.value > 0.9
     assert names["trace"].flipped
 
 
-def test_the_page_of_the_tutorial_has_its_cells_and_figures() -> None:
+def test_the_page_of_the_tutorial_has_its_cells_and_figures():
     import tutorial
 
     page = text_of(tutorial.PAGE)
@@ -110,7 +108,7 @@ def test_the_page_of_the_tutorial_has_its_cells_and_figures() -> None:
     assert all(cell.text in page for cell in tutorial.cells()), "make it again: python scripts/tutorial.py"
 
 
-def test_the_notebook_of_the_tutorial_has_its_cells() -> None:
+def test_the_notebook_of_the_tutorial_has_its_cells():
     """The sources, not the outputs, which vary; every code cell has run, and charts and tables are there."""
     import tutorial
 
@@ -131,7 +129,7 @@ def test_the_notebook_of_the_tutorial_has_its_cells() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
-def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
+def test_every_command_of_a_page_exists_with_its_options(page):
     verbs = dict(get_command(app).commands)  # type: ignore[attr-defined]
     verbs["demo"] = verbs["find"]
     blocks = [content.replace("\\\n", " ") for kind, _, content in FENCE.findall(text_of(page)) if not kind]
@@ -142,7 +140,7 @@ def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
         assert set(re.findall(r"(?<!\S)\[?(--[\w-]+)", rest)) <= known, (verb, rest)
 
 
-def test_the_reference_has_every_verb_and_option() -> None:
+def test_the_reference_has_every_verb_and_option():
     import site_pages
 
     reference = site_pages.on_page_markdown(text_of(DOCS / "commands.md"))
@@ -157,7 +155,7 @@ def test_the_reference_has_every_verb_and_option() -> None:
             assert " ".join(parameter.help.split())[:30].split("`")[0] in sections[name].replace("\\", "")
 
 
-def test_the_reference_has_every_search_and_its_options() -> None:
+def test_the_reference_has_every_search_and_its_options():
     import site_pages
     from pivotal.options import options_of
     from pivotal.searches import SEARCHES
@@ -180,7 +178,7 @@ def layers() -> set[str]:
     return folders | {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
 
 
-def test_the_table_of_layers_and_the_tree_agree() -> None:
+def test_the_table_of_layers_and_the_tree_agree():
     section = text_of(DOCS / "architecture.md").split("## The layers\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `([\w/]+)` \|", section, re.M)
     assert len(named) == len(set(named)) and set(named) == layers()
@@ -189,14 +187,14 @@ def test_the_table_of_layers_and_the_tree_agree() -> None:
             assert (PACKAGE / layer / path).is_dir(), (layer, path)
 
 
-def test_the_drawing_has_every_layer_and_no_other() -> None:
+def test_the_drawing_has_every_layer_and_no_other():
     drawing = (DOCS / "images" / "layers.svg").read_text(encoding="utf-8")
     shown = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", drawing, flags=re.S))
     assert all(re.search(rf"(?<!\w){layer}", shown) for layer in layers())
     assert set(re.findall(r"(?<!\w)([a-z]+/)", shown)) <= layers()
 
 
-def test_where_to_add_something_exists() -> None:
+def test_where_to_add_something_exists():
     section = text_of(DOCS / "architecture.md").split("## Where do I add …?\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| an? [^|]+\|([^|]+)\|", section, re.M)
     assert len(rows) >= 10
@@ -206,7 +204,7 @@ def test_where_to_add_something_exists() -> None:
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
-def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+def test_paths_and_modules_that_a_page_names_exist(page):
     text = text_of(page)
     folders = r"src/pivotal|pivotal|tests|scripts|benchmarks|recipes|docs"
     for path in re.findall(rf"(?<![\w/.-])((?:{folders})/[\w/.-]*\w)", text):
@@ -237,14 +235,14 @@ def is_a_name(dotted: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
-def test_links_between_pages_exist(page: Path) -> None:
+def test_links_between_pages_exist(page):
     """Links work between the plain files, as in a repository. `make docs` checks them as a site."""
     for target in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[\w-]+)?\)", text_of(page)):
         assert (page.parent / target).exists(), target
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
+def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path):
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -259,7 +257,7 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp
     )
 
 
-def test_pictures_are_drawn_from_the_stored_results() -> None:
+def test_pictures_are_drawn_from_the_stored_results():
     import pictures
 
     for path, text in pictures.texts().items():

@@ -12,5 +12,5 @@ from pivotal.errors import did_you_mean
         ("zzz", [], " None is available."),
     ],
 )
-def test_did_you_mean(name: str, known: list[str], hint: str) -> None:
+def test_did_you_mean(name, known, hint):
     assert did_you_mean(name, known) == hint

@@ -26,7 +26,7 @@ from pivotal.files import (
 )
 
 
-def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
     folder, rename = tmp_path / "model", os.rename
     folder.mkdir()
     (folder / "weights").write_text("old")
@@ -49,14 +49,14 @@ def treasure(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path, treasure: Path) -> None:
+def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path, treasure):
     page = tmp_path / "page.html"
     page.symlink_to(treasure)
     write_text(page, "new")
     assert treasure.read_text() == "mine" and page.read_text() == "new" and not page.is_symlink()
 
 
-def test_a_folder_on_the_way_may_not_be_a_link_but_the_outermost_may(tmp_path: Path) -> None:
+def test_a_folder_on_the_way_may_not_be_a_link_but_the_outermost_may(tmp_path):
     real, run = tmp_path / "disk", tmp_path / "run"
     (real / "figures").mkdir(parents=True)
     run.symlink_to(real)
@@ -66,7 +66,7 @@ def test_a_folder_on_the_way_may_not_be_a_link_but_the_outermost_may(tmp_path: P
         inside(run, "figures/more/a.svg")
 
 
-def test_only_a_plain_file_is_opened_to_append(tmp_path: Path, treasure: Path) -> None:
+def test_only_a_plain_file_is_opened_to_append(tmp_path, treasure):
     with open_to_append(tmp_path / "rows") as file:
         file.write("one\n")
     with open_to_append(tmp_path / "rows") as file:
@@ -79,7 +79,7 @@ def test_only_a_plain_file_is_opened_to_append(tmp_path: Path, treasure: Path) -
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
-def test_a_device_that_never_ends_is_refused(tmp_path: Path) -> None:
+def test_a_device_that_never_ends_is_refused(tmp_path):
     (tmp_path / "zero").symlink_to("/dev/zero")
     for path in (Path("/dev/zero"), tmp_path / "zero"):
         with pytest.raises(PivotalError, match="a device or a pipe"):
@@ -87,7 +87,7 @@ def test_a_device_that_never_ends_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_read_where_the_user_names_it_and_refused_in_a_folder(tmp_path: Path) -> None:
+def test_a_pipe_is_read_where_the_user_names_it_and_refused_in_a_folder(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     check_plain(tmp_path / "pipe", pipes=True)
     with pytest.raises(PivotalError, match="a device or a pipe"):
@@ -95,7 +95,7 @@ def test_a_pipe_is_read_where_the_user_names_it_and_refused_in_a_folder(tmp_path
     check_plain(tmp_path / "nothing")
 
 
-def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
+def test_only_our_leftovers_are_removed(tmp_path):
     ours, users = tmp_path / f".{'0a' * 8}.partial", tmp_path / "thesis.partial"
     for path in (ours, users):
         path.write_text("x")
@@ -113,7 +113,7 @@ def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
     ],
     ids=["text", "torch", "safetensors"],
 )
-def test_every_library_reports_a_failed_write_as_one_sentence(tmp_path: Path, save) -> None:
+def test_every_library_reports_a_failed_write_as_one_sentence(tmp_path, save):
     target = tmp_path / "file"
     target.write_text("old")
     with (
@@ -125,7 +125,7 @@ def test_every_library_reports_a_failed_write_as_one_sentence(tmp_path: Path, sa
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-def test_files_have_the_mode_that_the_user_asked_for(tmp_path: Path) -> None:
+def test_files_have_the_mode_that_the_user_asked_for(tmp_path):
     """safetensors alone makes files that only the owner reads."""
     (tmp_path / "plain").write_text("x")
     write_atomically(tmp_path / "values", lambda partial: save_file({"a": np.zeros(3)}, partial))
@@ -133,9 +133,7 @@ def test_files_have_the_mode_that_the_user_asked_for(tmp_path: Path) -> None:
     assert len(modes) == 1
 
 
-def test_a_lock_can_be_taken_while_another_process_gives_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_can_be_taken_while_another_process_gives_it_back(tmp_path, monkeypatch):
     """That process removes its lock, and the folder if it is empty, at any moment."""
     folder, make, look, seen = tmp_path / "one", Path.mkdir, os.fstat, [0, 0]
 
@@ -157,7 +155,7 @@ def test_a_lock_can_be_taken_while_another_process_gives_it_back(
         assert (folder / ".lock").is_file()
 
 
-def test_a_folder_has_one_lock_and_a_refused_process_leaves_nothing(tmp_path: Path) -> None:
+def test_a_folder_has_one_lock_and_a_refused_process_leaves_nothing(tmp_path):
     pytest.importorskip("fcntl")
     folder = tmp_path / "runs" / "one"
     with locked_elsewhere(folder):

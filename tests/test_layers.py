@@ -28,12 +28,12 @@ def lint_imports(source: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_imports_respect_the_layers(tmp_path: Path) -> None:
+def test_imports_respect_the_layers(tmp_path):
     done = lint_imports(PACKAGE.parent, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_import_against_the_layers_is_caught(tmp_path: Path) -> None:
+def test_an_import_against_the_layers_is_caught(tmp_path):
     ours = shutil.ignore_patterns("assets", "__pycache__")
     copy = Path(shutil.copytree(PACKAGE, tmp_path / "src" / "pivotal", ignore=ours))
     (copy / "assets").mkdir()
@@ -50,7 +50,7 @@ def test_an_import_against_the_layers_is_caught(tmp_path: Path) -> None:
         assert breach in done.stdout, done.stdout
 
 
-def test_no_class_is_defined_twice() -> None:
+def test_no_class_is_defined_twice():
     """A reader who searches for a name finds one thing."""
     homes = defaultdict(list)
     for path in PACKAGE.rglob("*.py"):

@@ -168,7 +168,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_one_file_adds_one_of_each_kind(tmp_path: Path) -> None:
+def test_one_file_adds_one_of_each_kind(tmp_path):
     """Each is listed, keeps its contract, and is used by `find`."""
     done = python(tmp_path, "-c", USE, json.dumps([*NAMES]))
     used = json.loads(done.stdout.splitlines()[-1])
@@ -178,7 +178,7 @@ def test_one_file_adds_one_of_each_kind(tmp_path: Path) -> None:
     assert best["unit_labels"] == ["state.0:0"] and best["flip_accuracy"] == 1
 
 
-def test_another_package_adds_a_verb(tmp_path: Path) -> None:
+def test_another_package_adds_a_verb(tmp_path):
     """It works beside a broken one, about which the user reads a sentence."""
     done = python(tmp_path, "-m", "pivotal", "greet", "--name", "Ada")
     assert done.stdout == "hello Ada\n"

@@ -16,5 +16,5 @@ from pivotal.printing import duration
         (9000, "2.5 hours"),
     ],
 )
-def test_durations(seconds: float, said: str) -> None:
+def test_durations(seconds, said):
     assert duration(seconds) == said

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cached_property
-from types import ModuleType
 
 import pytest
 from tests.paths import ROOT
@@ -37,7 +36,7 @@ def public_members(cls: type) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("space", "name"), PUBLIC)
-def test_every_public_name_and_method_has_a_docstring(space: ModuleType, name: str) -> None:
+def test_every_public_name_and_method_has_a_docstring(space, name):
     value = getattr(space, name)
     assert inspect.getdoc(value), name
     if inspect.isclass(value):
@@ -45,27 +44,27 @@ def test_every_public_name_and_method_has_a_docstring(space: ModuleType, name: s
         assert not missing, f"{name}: {', '.join(missing)}"
 
 
-def test_a_name_has_one_spelling() -> None:
+def test_a_name_has_one_spelling():
     """What is at the top is in no namespace, and a namespace shares no name with another."""
     names = [name for _, name in PUBLIC]
     assert len(names) == len(set(names)), sorted(names)
     assert not {name for name in names if name in NAMESPACES}
 
 
-def test_the_api_page_has_every_public_name() -> None:
+def test_the_api_page_has_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^::: (\S+)$", page, re.M)) == sorted(
         f"{s.__name__}.{name}" for s, name in PUBLIC
     )
 
 
-def test_every_search_is_public() -> None:
+def test_every_search_is_public():
     built_in = {cls for _, cls in SEARCHES.items() if cls.__module__.startswith("pivotal.")}
     assert built_in <= {getattr(pivotal.searches, name) for name in pivotal.searches.__all__}
 
 
 @pytest.mark.slow
-def test_names_are_imported_when_they_are_used() -> None:
+def test_names_are_imported_when_they_are_used():
     code = (
         "import sys, pivotal; assert 'torch' not in sys.modules; "
         "assert set(dir(pivotal)) == set(pivotal.__all__); pivotal.searches.Greedy; assert 'torch' in sys.modules"
@@ -75,7 +74,7 @@ def test_names_are_imported_when_they_are_used() -> None:
         pivotal.Gredy  # noqa: B018
 
 
-def test_threads_do_not_spin_for_long() -> None:
+def test_threads_do_not_spin_for_long():
     """torch reads the setting when it is loaded, so `import pivotal` must have made it."""
     code = "import os, pivotal; print(os.environ['GOMP_SPINCOUNT'])"
     for given, expected in ({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"):

@@ -88,7 +88,7 @@ def made(bench: ModuleType, folder: Path, model: ModuleLM) -> dict[str, list[Any
     return data.instances(model, ravel, right, sizes)
 
 
-def test_instances_keep_the_published_splits(bench: ModuleType, folder: Path, planted: ModuleLM) -> None:
+def test_instances_keep_the_published_splits(bench, folder, planted):
     those = made(bench, folder, planted)
     ravel = sys.modules["ravel_instances"].read(folder, "verb")
     for split, entities, prompts in (
@@ -106,7 +106,7 @@ def test_instances_keep_the_published_splits(bench: ModuleType, folder: Path, pl
             assert one.own != one.other
 
 
-def test_scores_are_the_truth_of_a_planted_model(bench: ModuleType, folder: Path, planted: ModuleLM) -> None:
+def test_scores_are_the_truth_of_a_planted_model(bench, folder, planted):
     """Exchanged are the units of the colour, of the size, all, and none that matters."""
     on = bench.Exchanges(planted, made(bench, folder, planted)["entity"], "Color")
 
@@ -123,9 +123,7 @@ def test_scores_are_the_truth_of_a_planted_model(bench: ModuleType, folder: Path
     assert (whole == on.hits(bench.of_units(planted, [Unit("resid.0", i) for i in range(8)])(on))).all()
 
 
-def test_searches_and_multi_task_das_find_the_planted_units(
-    bench: ModuleType, folder: Path, planted: ModuleLM
-) -> None:
+def test_searches_and_multi_task_das_find_the_planted_units(bench, folder, planted):
     setup = bench.Setup(planted, "Color", 0, made(bench, folder, planted), updates=60, rate=0.03)
     names = ["full layer", "MDAS", "resid, isolating", "resid@means, isolating", "resid@das, isolating"]
     rows = {row["method"]: row for row in bench.rows_of(setup, names, [3])}
@@ -137,9 +135,7 @@ def test_searches_and_multi_task_das_find_the_planted_units(
     assert rows["resid@das, isolating"]["entity"]["disentangle"][0] > 0.9
 
 
-def test_a_folder_with_missing_or_spoilt_files_is_refused(
-    bench: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_missing_or_spoilt_files_is_refused(bench, folder, monkeypatch, capsys):
     def said(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["ravel.py", *words, "--work", str(folder / "work")])
         assert bench.main() == 2
@@ -159,7 +155,7 @@ def test_a_folder_with_missing_or_spoilt_files_is_refused(
 
 @pytest.mark.skipif(not (SHARED / "data/ravel/data.tgz").is_file(), reason="RAVEL is not beside the clone")
 @pytest.mark.parametrize("kind", ["city", "nobel_prize_winner", "occupation", "physical_object", "verb"])
-def test_the_published_files_are_read(bench: ModuleType, tmp_path: Path, kind: str) -> None:
+def test_the_published_files_are_read(bench, tmp_path, kind):
     with tarfile.open(SHARED / "data/ravel/data.tgz") as published:
         published.extractall(tmp_path, filter="data")
     ravel = sys.modules["ravel_instances"].read(tmp_path / "data", kind)

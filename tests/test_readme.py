@@ -23,7 +23,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_question_of_the_readme_can_be_asked(tmp_path: Path) -> None:
+def test_the_question_of_the_readme_can_be_asked(tmp_path):
     (question,) = (content for kind, content in FENCES if kind == "yaml")
     (tmp_path / "question.yaml").write_text(question, encoding="utf-8")
     report = pivotal.check("wiki-lstm", str(tmp_path / "question.yaml"))
@@ -50,9 +50,7 @@ class Recurrent(nn.Module):
 @pytest.mark.apart
 @pytest.mark.slow
 @pytest.mark.parametrize("called", re.findall(r"^finding = (pivotal\.find\(.*?\))  #", README, re.MULTILINE))
-def test_the_calls_run_with_a_model_of_ones_own(
-    called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_calls_run_with_a_model_of_ones_own(called, tmp_path, monkeypatch):
     """As a newcomer would write it: a model object, its tokenizer or words, and the question of the README. Only the
     search is shorter."""
     monkeypatch.chdir(tmp_path)
@@ -87,9 +85,7 @@ def test_the_calls_run_with_a_model_of_ones_own(
 
 @pytest.mark.apart
 @pytest.mark.slow
-def test_the_python_example_runs_as_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_python_example_runs_as_printed(tmp_path, monkeypatch, capsys):
     code = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, flags=re.DOTALL)
     assert code is not None and len([line for line in code[1].splitlines() if line]) <= 8
     program = code[1].replace("max_units=4", "max_units=4, progress=False")
@@ -104,7 +100,7 @@ def test_the_python_example_runs_as_printed(
 
 @pytest.mark.apart
 @pytest.mark.slow
-def test_the_demo_gives_the_stated_result(tmp_path: Path) -> None:
+def test_the_demo_gives_the_stated_result(tmp_path):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     demo = re.search(r"^DEMO := pivotal (.*)$", makefile, flags=re.MULTILINE)
     assert demo is not None

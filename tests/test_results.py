@@ -23,14 +23,14 @@ def script() -> ModuleType:
     return loaded("results")
 
 
-def test_the_pages_are_what_their_sources_make(script: ModuleType) -> None:
+def test_the_pages_are_what_their_sources_make(script):
     made = script.pages()
     assert {"results.md", "results-paper.md", "results-searches.md"} <= {path.name for path in made}
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run: python scripts/results.py"
 
 
-def test_every_recipe_has_its_place(script: ModuleType) -> None:
+def test_every_recipe_has_its_place(script):
     parts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/results/parts").glob("*.md"))
     for name in shipped():
         if name.startswith("atlas"):  # its results are a site
@@ -43,13 +43,13 @@ def study_of(folder: Path) -> str:
     return "atlas-blimp" if folder.name == "atlas" else folder.name
 
 
-def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
+def test_stored_results_are_whole_and_lie_where_their_study_is_called():
     for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
         assert {row.study for row in read_results(path)} == {study_of(path.parent)}
         assert study_of(path.parent) in shipped()
 
 
-def test_stored_rows_have_the_settings_of_their_recipes() -> None:
+def test_stored_rows_have_the_settings_of_their_recipes():
     """All settings that the recipe and the rows both have. A setting that only one of them has was added or dropped.
     The rows of the atlas are of `learned`, as its page says; an atlas that is begun today takes the default."""
     assert "Search: `learned`" in (ROOT / "docs" / "atlas-findings.md").read_text(encoding="utf-8")
@@ -68,12 +68,12 @@ def test_stored_rows_have_the_settings_of_their_recipes() -> None:
                     assert row.options[name] == cell.options[name], (row.run, name)
 
 
-def test_every_table_of_a_benchmark_stands_on_a_page(script: ModuleType) -> None:
+def test_every_table_of_a_benchmark_stands_on_a_page(script):
     parts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/results/parts").glob("*.md"))
     assert sorted(re.findall(r"^<!-- table: (.+) -->$", parts, re.MULTILINE)) == sorted(script.TABLES)
 
 
-def test_every_table_states_search_values_split_batch_and_machine(script: ModuleType) -> None:
+def test_every_table_states_search_values_split_batch_and_machine(script):
     rows = read_results(ROOT / "docs/results/efficiency/results.jsonl")
     assert script.protocol("efficiency", rows) == (
         "`pivotal study efficiency`: 375 runs. Search: `learned` or `reinforce`. Values: unbounded or natural. "
@@ -81,7 +81,7 @@ def test_every_table_states_search_values_split_batch_and_machine(script: Module
     )
 
 
-def test_a_study_by_an_axis_has_a_column_for_each_value(script: ModuleType) -> None:
+def test_a_study_by_an_axis_has_a_column_for_each_value(script):
     table = script.study("lexical", "held out")
     assert "| question | values | prefixes | words |" in table
     assert "| number single | natural | 75.6 ± 0.0 / 0.44 | 82.7 ± 0.3 / " in table
@@ -89,7 +89,7 @@ def test_a_study_by_an_axis_has_a_column_for_each_value(script: ModuleType) -> N
         script.study("lexical", "units")
 
 
-def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None:
+def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it():
     peers = loaded("peers")
     seconds = {"update": 1.0, "update without KL": 0.5, "refit": 0.25, "refit without KL": 0.125}
     costs = [{"cost": kind, "loop": "careful", "seconds": [each]} for kind, each in seconds.items()]
@@ -113,7 +113,7 @@ def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None
 
 
 @pytest.mark.parametrize("check", [[], ["--check"]])
-def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[str]) -> None:
+def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path, check):
     """As one meets it: the script itself, beside documents of which one names a study that there is not."""
     (tmp_path / "docs/results/parts").mkdir(parents=True)
     (tmp_path / "docs/results/parts/1.md").write_text("<!-- study: sumary -->\n")
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[s
     assert not (tmp_path / "docs/results.md").exists()
 
 
-def test_a_study_with_results_shows_its_scores(script: ModuleType, tmp_path: Path) -> None:
+def test_a_study_with_results_shows_its_scores(script, tmp_path):
     (tmp_path / "results" / "parts").mkdir(parents=True)
     (tmp_path / "results" / "parts" / "one.md").write_text("# Results\n\n<!-- study: summary -->\n")
     assert "not measured yet" in script.pages(tmp_path)[tmp_path / "one.md"]

@@ -19,7 +19,7 @@ def send(signum: int) -> None:
 
 
 @EACH
-def test_outside_of_a_deferred_part_a_signal_stops_at_once(signum: signal.Signals) -> None:
+def test_outside_of_a_deferred_part_a_signal_stops_at_once(signum):
     with pytest.raises(Interrupted) as stopped, signals():
         send(signum)
         raise AssertionError("it went on")
@@ -27,9 +27,7 @@ def test_outside_of_a_deferred_part_a_signal_stops_at_once(signum: signal.Signal
 
 
 @EACH
-def test_a_deferred_stop_is_met_where_it_is_asked_for(
-    signum: signal.Signals, capfd: pytest.CaptureFixture
-) -> None:
+def test_a_deferred_stop_is_met_where_it_is_asked_for(signum, capfd):
     steps = []
     with pytest.raises(Interrupted) as stopped, signals() as stop, stop.deferred():
         for step in range(3):
@@ -41,7 +39,7 @@ def test_a_deferred_stop_is_met_where_it_is_asked_for(
     assert "Stopping at the next safe place" in capfd.readouterr().err
 
 
-def test_a_request_that_nothing_met_is_met_at_the_end() -> None:
+def test_a_request_that_nothing_met_is_met_at_the_end():
     finished = False
     with pytest.raises(Interrupted), signals() as stop, stop.deferred():
         send(signal.SIGTERM)
@@ -49,7 +47,7 @@ def test_a_request_that_nothing_met_is_met_at_the_end() -> None:
     assert finished
 
 
-def test_a_second_signal_stops_at_once() -> None:
+def test_a_second_signal_stops_at_once():
     reached = []
     with pytest.raises(Interrupted) as stopped, signals() as stop, stop.deferred():
         send(signal.SIGINT)
@@ -59,7 +57,7 @@ def test_a_second_signal_stops_at_once() -> None:
     assert reached == ["after the first"] and exit_code(stopped.value) == 143
 
 
-def test_handlers_are_restored_and_ignored_signals_stay_ignored() -> None:
+def test_handlers_are_restored_and_ignored_signals_stay_ignored():
     before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
@@ -74,7 +72,7 @@ def test_handlers_are_restored_and_ignored_signals_stay_ignored() -> None:
     assert {signum: signal.getsignal(signum) for signum in SIGNALS} == before
 
 
-def test_another_thread_leaves_the_handlers_alone() -> None:
+def test_another_thread_leaves_the_handlers_alone():
     seen = []
 
     def work() -> None:
@@ -88,6 +86,6 @@ def test_another_thread_leaves_the_handlers_alone() -> None:
     assert seen == [before]
 
 
-def test_a_plain_keyboard_interrupt_counts_as_ctrl_c() -> None:
+def test_a_plain_keyboard_interrupt_counts_as_ctrl_c():
     said = saying(KeyboardInterrupt(), "saved")
     assert str(said) == "saved" and exit_code(said) == 130

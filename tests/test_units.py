@@ -12,7 +12,7 @@ PCA = tuple(Site(f"mlp.{i}@pca", 4, within=f"mlp.{i}", basis="ab") for i in (2, 
 GPT = tuple(Site(f"{kind}.{i}", 4) for i in range(12) for kind in ("attn", "mlp"))
 
 
-def test_a_unit_is_named_by_its_site_and_its_index_there() -> None:
+def test_a_unit_is_named_by_its_site_and_its_index_there():
     space = UnitSpace(LSTM)
     assert space.unit(649) == Unit("hidden.0", 649)
     assert space.unit(650) == Unit("hidden.1", 0)
@@ -20,7 +20,7 @@ def test_a_unit_is_named_by_its_site_and_its_index_there() -> None:
 
 
 @given(st.integers(0, 1299))
-def test_flat_and_unit_are_inverse(flat: int) -> None:
+def test_flat_and_unit_are_inverse(flat):
     space = UnitSpace(LSTM)
     assert space.flat(space.unit(flat)) == flat
 
@@ -38,7 +38,7 @@ def test_flat_and_unit_are_inverse(flat: int) -> None:
         ("mlp.0-1, mlp.3@pca", ["mlp.0", "mlp.1", "mlp.3@pca"]),
     ],
 )
-def test_patterns_select_sites(pattern: str, names: list[str]) -> None:
+def test_patterns_select_sites(pattern, names):
     assert [site.name for site in select_sites([*GPT, *PCA], pattern)] == names
 
 
@@ -49,13 +49,13 @@ MANY_TO = pytest.param(f"mlp.1-{'9' * 5000}", id="more digits in a range")
 @pytest.mark.parametrize(
     "pattern", ["", "mpl", "mlp.12", "mpl.2-3", "mlp.x", "mlp,", "hidden.0", MANY, MANY_TO]
 )
-def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
+def test_patterns_that_match_nothing_are_refused(pattern):
     with pytest.raises(PivotalError, match=r"must match a site of the model.*Available: attn"):
         select_sites(GPT, pattern)
 
 
 @pytest.mark.parametrize("pattern", ["mlp.10-99", "mlp.5-3", "mlp.12-14", "attn.0,mlp.11-12"])
-def test_a_range_goes_up_and_stays_within_the_model(pattern: str) -> None:
+def test_a_range_goes_up_and_stays_within_the_model(pattern):
     with pytest.raises(
         PivotalError, match=rf"layers, 0 to 11, but '{pattern.rpartition(',')[2]}'.*mlp\.0-11"
     ):
@@ -63,7 +63,7 @@ def test_a_range_goes_up_and_stays_within_the_model(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("sites", [(), (LSTM[0], LSTM[0])])
-def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
+def test_a_space_has_different_sites(sites):
     with pytest.raises(PivotalError, match=r"at least one site|named once"):
         UnitSpace(sites)
 
@@ -76,30 +76,30 @@ def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
         (Unit("hidden.1", -1), "there is no hidden.1:-1"),
     ],
 )
-def test_units_outside_the_space_are_refused(unit: Unit, message: str) -> None:
+def test_units_outside_the_space_are_refused(unit, message):
     with pytest.raises(PivotalError, match=message):
         UnitSpace(LSTM).flat(unit)
 
 
-def test_bounds_are_infinite_where_a_site_has_none() -> None:
+def test_bounds_are_infinite_where_a_site_has_none():
     low, high = UnitSpace(LSTM).bounds()
     assert (low[649], high[649], low[650], high[650]) == (-1.0, 1.0, -math.inf, math.inf)
     assert len(low) == len(high) == len(UnitSpace(LSTM)) == 1300
 
 
-def test_the_pattern_of_sites_in_a_basis_selects_them() -> None:
+def test_the_pattern_of_sites_in_a_basis_selects_them():
     assert pattern_of([*GPT[:4], *PCA]) == "attn.0-1, mlp.0-1, mlp.2-4@pca"
     assert select_sites([*GPT, *PCA], pattern_of(PCA)) == PCA
 
 
-def test_a_site_is_searched_in_one_basis() -> None:
+def test_a_site_is_searched_in_one_basis():
     with pytest.raises(PivotalError, match=r"one unit, but mlp\.2@pca and mlp\.2 have the same"):
         UnitSpace((Site("mlp.2", 4), PCA[0]))
     with pytest.raises(PivotalError, match="Choose one of the two"):
         UnitSpace((PCA[0], Site("mlp.2@das", 4, within="mlp.2", basis="cd")))
 
 
-def test_bases_are_asked_for_by_site_kind_and_argument() -> None:
+def test_bases_are_asked_for_by_site_kind_and_argument():
     asked = sites_in_bases(GPT, "attn.0, mlp.2-3@das:2, mlp.4@sae:C:/a folder/x.y")
     assert [(one.name, one.argument) for one in asked] == [
         ("mlp.2@das", "2"),

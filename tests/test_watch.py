@@ -17,7 +17,7 @@ def problem() -> pivotal.Problem:
     )
 
 
-def test_true_shows_the_phases_on_stderr(problem: pivotal.Problem, capfd: pytest.CaptureFixture[str]) -> None:
+def test_true_shows_the_phases_on_stderr(problem, capfd):
     shown = SEARCH.solve(problem, progress=True)
     out, err = capfd.readouterr()
     assert "/20  loss" in err and "flipped" in err and not out
@@ -25,9 +25,7 @@ def test_true_shows_the_phases_on_stderr(problem: pivotal.Problem, capfd: pytest
     assert capfd.readouterr() == ("", "")
 
 
-def test_false_and_none_are_silent_and_a_function_gets_every_report(
-    problem: pivotal.Problem, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_false_and_none_are_silent_and_a_function_gets_every_report(problem, capfd):
     reports: list[Progress] = []
     for progress in (False, None, reports.append):
         SEARCH.solve(problem, progress=progress)
@@ -35,7 +33,7 @@ def test_false_and_none_are_silent_and_a_function_gets_every_report(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_bar_of_a_notebook_is_one_line_of_html() -> None:
+def test_the_bar_of_a_notebook_is_one_line_of_html():
     report = Progress("learn <1>", 3, 12, [0.5, 0.7], [4.0, float("nan")], [0.25])
     assert bar_html(report) == (
         '<div>learn &lt;1&gt; <progress value="3" max="12"></progress> '
@@ -44,7 +42,7 @@ def test_the_bar_of_a_notebook_is_one_line_of_html() -> None:
     assert 'max="1"' in bar_html(Progress("begin", 0, 0))
 
 
-def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
+def test_a_notebook_gets_one_bar_that_is_redrawn():
     """With a real IPython, whose display is asked what it was given."""
     shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     capture = pytest.importorskip("IPython.utils.capture").capture_output
@@ -60,9 +58,7 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
     assert 'value="10"' in shown.outputs[-1].data["text/html"]
 
 
-def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_took(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_took(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr("pivotal.watch.time.monotonic", lambda: now)
     reports = (("learn", 0, 0.0), ("learn", 100, 1.0), ("learn", 600, 6.0), ("refit", 0, 6.1))
@@ -77,7 +73,7 @@ def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_to
     ]
 
 
-def test_a_new_phase_completes_the_bar_of_the_one_before() -> None:
+def test_a_new_phase_completes_the_bar_of_the_one_before():
     bars = RichProgress(disable=True)
     shown = Bars(bars)
     for phase, update, updates in (("count [red]", 5, 0), ("learn", 3, 10), ("refit", 0, 4)):

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_it_has_the_data_and_the_licences_and_no_tests(wheel: Path) -> None:
+def test_it_has_the_data_and_the_licences_and_no_tests(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"pivotal/py.typed", "pivotal/assets/models/wiki-lstm/model.safetensors"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -40,7 +40,7 @@ def test_it_has_the_data_and_the_licences_and_no_tests(wheel: Path) -> None:
     assert wheel.stat().st_size < 60e6  # PyPI takes 100 MB
 
 
-def test_a_release_has_no_relative_links() -> None:
+def test_a_release_has_no_relative_links():
     """PyPI shows the README where there is no repository beside it."""
     sys.path.append(str(ROOT / "scripts"))
     import release_links
@@ -54,7 +54,7 @@ def test_a_release_has_no_relative_links() -> None:
     assert f'Source = "{home}"' in project.split("[project.urls]")[1].split("[project.scripts]")[0]
 
 
-def test_it_finds_units_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+def test_it_finds_units_in_an_empty_environment(wheel, tmp_path):
     environment = tmp_path / "empty"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     packages = environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"

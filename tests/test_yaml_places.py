@@ -8,7 +8,7 @@ from pivotal.yaml_places import compose, parse
 TEXT = "a: 1\nb:\n  - x\n  - {c: no, d: [1912]}\n"
 
 
-def test_parts_know_their_line_and_column() -> None:
+def test_parts_know_their_line_and_column():
     content, place = parse(TEXT, "f.yaml", "a recipe")
     assert content == {"a": 1, "b": ["x", {"c": False, "d": [1912]}]}
     assert str(place) == "f.yaml"
@@ -18,7 +18,7 @@ def test_parts_know_their_line_and_column() -> None:
     assert place.within("b").line == 2 and place.line == 0
 
 
-def test_all_values_can_be_text() -> None:
+def test_all_values_can_be_text():
     place = compose("a: no\nb: [1912, q]\n", "f.yaml", "a file")
     assert place.entries()["a"].text() == "no"
     assert [item.text() for item in place.entries()["b"].items()] == ["1912", "q"]
@@ -43,6 +43,6 @@ def test_all_values_can_be_text() -> None:
         ("a: !!timestamp soon", "f.yaml: a value cannot be read"),
     ],
 )
-def test_what_is_not_yaml_is_told_with_its_place(text: str, said: str) -> None:
+def test_what_is_not_yaml_is_told_with_its_place(text, said):
     with pytest.raises(PivotalError, match=said):
         parse(text, "f.yaml", "a recipe")

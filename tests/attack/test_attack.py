@@ -32,13 +32,13 @@ def scratch(materials: Materials) -> Iterator[Path]:
         yield path
 
 
-def test_fuzzed_inputs_are_read_or_refused(materials: Materials) -> None:
+def test_fuzzed_inputs_are_read_or_refused(materials):
     codes = _fuzzed(materials, LIGHT, 2)
     assert set(codes) == {0, 2}, "some are still sound"
 
 
 @pytest.mark.slow
-def test_fuzzed_inputs_of_every_kind_are_read_or_refused(materials: Materials) -> None:
+def test_fuzzed_inputs_of_every_kind_are_read_or_refused(materials):
     assert set(_fuzzed(materials, [name for name in TARGETS if name not in LIGHT], 1)) <= {0, 1, 2}
 
 
@@ -49,13 +49,13 @@ def _fuzzed(materials: Materials, targets: list[str], each: int) -> Counter[int]
     return sum((one.codes for one in found), start=Counter())
 
 
-def test_a_case_depends_on_its_number_alone(materials: Materials) -> None:
+def test_a_case_depends_on_its_number_alone(materials):
     together = fuzz(5, range(4, 8), materials, targets=LIGHT).codes
     alone = [fuzz(5, [number], materials, targets=LIGHT).codes for number in range(4, 8)]
     assert sum(alone, start=Counter()) == together
 
 
-def test_commands_keep_no_memory(materials: Materials, scratch: Path) -> None:
+def test_commands_keep_no_memory(materials, scratch):
     """A process that runs many commands, such as the attack or a notebook, stays as large as it is."""
     lines = [
         ("evaluate", str(materials.run)),
@@ -73,7 +73,7 @@ def test_commands_keep_no_memory(materials: Materials, scratch: Path) -> None:
     assert repeat(16) - before < 10, "megabytes after 48 commands"
 
 
-def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, scratch: Path) -> None:
+def test_every_verb_is_attacked_with_a_sound_command_line(materials, scratch):
     """A verb that was added and has no line in `options.cheap` would only ever be refused."""
     from tests.attack.place import Place
 
@@ -85,7 +85,7 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
             assert run(line).code == 0, line
 
 
-def test_every_reader_has_a_sound_sample(scratch: Path) -> None:
+def test_every_reader_has_a_sound_sample(scratch):
     """A reader that was added and has no sample would not be attacked."""
     from pivotal.questions.readers import READERS
 
@@ -96,7 +96,7 @@ def test_every_reader_has_a_sound_sample(scratch: Path) -> None:
         assert done.code == 0, (reader, done.err)
 
 
-def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_are_seen(materials, monkeypatch):
     """The attack itself must be able to fail: tracebacks, hangs and wrong codes."""
 
     def broken(*_: object) -> None:
@@ -116,13 +116,13 @@ def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_hostile_pickles_run_nothing(materials: Materials, scratch: Path) -> None:
+def test_hostile_pickles_run_nothing(materials, scratch):
     failures, _ = pickles.attack(8, 0, materials, scratch)
     assert failures == {}
 
 
 @pytest.mark.slow
-def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratch: Path) -> None:
+def test_jobs_that_are_killed_reach_the_same_result(materials, scratch):
     chosen = ("find, learned", "train-lm")
     with hastened(brief=True):
         failures, met = kills.attack(2, 0, materials, scratch, chosen, most=1, real=0)
@@ -130,6 +130,6 @@ def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratc
 
 
 @pytest.mark.slow
-def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Path) -> None:
+def test_jobs_go_on_after_a_fault_of_the_disk(materials, scratch):
     failures, met = disk.attack(1, 0, materials, scratch, only=("train-lm",), real=False)
     assert failures == {} and sum(met.values()) > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.looking import PHONE, Open
+from tests.browser.looking import PHONE
 from tests.paths import ROOT
 from typer.testing import CliRunner
 
@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(json.loads(done.stdout)["site"]).parent
 
 
-def test_every_page_is_sound(site: Path, opened: Open) -> None:
+def test_every_page_is_sound(site, opened):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) == 1 + 4 + 2 + len(list((site / "units").iterdir()))
     for page in pages:
@@ -58,7 +58,7 @@ def test_every_page_is_sound(site: Path, opened: Open) -> None:
             assert not seen.is_wider_than_the_screen(), page
 
 
-def test_every_link_leads_somewhere(site: Path, opened: Open) -> None:
+def test_every_link_leads_somewhere(site, opened):
     for page in site.rglob("*.html"):
         seen = opened(page)
         for link in seen.page.eval_on_selector_all(
@@ -71,7 +71,7 @@ def test_every_link_leads_somewhere(site: Path, opened: Open) -> None:
             assert not anchor or re.search(pattern, target.read_text()), f"{page.name}: {link}"
 
 
-def test_the_matrix_says_what_was_found_and_what_was_not_run(site: Path, opened: Open) -> None:
+def test_the_matrix_says_what_was_found_and_what_was_not_run(site, opened):
     page = opened(site / "index.html").page
 
     def cells(phenomenon: str) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_matrix_says_what_was_found_and_what_was_not_run(site: Path, opened:
     assert cells("planted")[0].endswith("units")
 
 
-def test_the_search_keeps_matching_rows(site: Path, opened: Open) -> None:
+def test_the_search_keeps_matching_rows(site, opened):
     page = opened(site / "index.html").page
     page.fill("#find", "conti")
     assert page.locator(".matrix tbody tr:visible").count() == 1
@@ -94,7 +94,7 @@ def test_the_search_keeps_matching_rows(site: Path, opened: Open) -> None:
     assert page.locator(".matrix tbody tr:visible").count() == 4
 
 
-def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -> None:
+def test_a_model_lists_its_units_and_the_cross_table(site, opened):
     page = opened(site / "models" / "planted.html").page
     heat = page.locator(".heat tbody tr").all_inner_texts()
     assert len(heat) == 2 and "·" in heat[0]
@@ -102,7 +102,7 @@ def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -
     assert "planted" in shared
 
 
-def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path: Path, opened: Open) -> None:
+def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path, opened):
     """The stored atlas: its names stay in view while it is scrolled, and the pointer gets a sentence."""
     first = write_site(ROOT / "docs" / "results" / "atlas", tmp_path / "site")
     path = first.parent / "models" / "wiki-lstm.html"
@@ -127,7 +127,7 @@ def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path: Path, opened: Op
     expect(page.locator(".reading").first).to_have_text(said)
 
 
-def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open) -> None:
+def test_a_unit_that_several_phenomena_share_has_a_page(site, opened):
     page = opened(site / "models" / "planted.html").page
     page.locator("[data-find] th a").first.click()
     page.wait_for_url("**/units/*")

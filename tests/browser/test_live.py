@@ -82,7 +82,7 @@ def edited(at: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_nothing_to_complain_of(live: Live, address: str, size: tuple[int, int], scheme: str) -> None:
+def test_nothing_to_complain_of(live, address, size, scheme):
     seen = live(size, scheme)
     seen.page.get_by_label("One pair per line").fill("The noun0a verb0as/verb0a\nThe noun1a verb1as/verb1a")
     seen.page.get_by_role("button", name="Try them").click()
@@ -96,7 +96,7 @@ def test_nothing_to_complain_of(live: Live, address: str, size: tuple[int, int],
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 28)"}[scheme]
 
 
-def test_a_slider_moves_the_figures_by_mouse_and_by_keyboard(live: Live) -> None:
+def test_a_slider_moves_the_figures_by_mouse_and_by_keyboard(live):
     seen = live()
     at = seen.page
     expect(at.locator("#verdict")).to_contain_text("The preference flips")
@@ -118,7 +118,7 @@ def test_a_slider_moves_the_figures_by_mouse_and_by_keyboard(live: Live) -> None
     assert seen.complaints == []
 
 
-def test_units_are_added_and_removed(live: Live) -> None:
+def test_units_are_added_and_removed(live):
     seen = live()
     at = seen.page
     at.get_by_label("Add a unit").fill("hidden.0:99")
@@ -135,7 +135,7 @@ def test_units_are_added_and_removed(live: Live) -> None:
     assert all("422" in said for said in seen.complaints)
 
 
-def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live) -> None:
+def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live):
     at = live().page
     single = next(text for text in at.locator("#run option").all_inner_texts() if "single" in text)
     # The page may show this run already. Opening it again resets the sentence, so wait for that.
@@ -157,7 +157,7 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
     expect(at.locator("#problem")).to_be_hidden()
 
 
-def test_the_report_of_the_run_opens(live: Live) -> None:
+def test_the_report_of_the_run_opens(live):
     seen = live()
     said: list[str] = []
     # Listening to the whole context hears the new page from its first line on.
@@ -172,7 +172,7 @@ def test_the_report_of_the_run_opens(live: Live) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_the_runs_side_by_side(live: Live, folder: Path, size: tuple[int, int], scheme: str) -> None:
+def test_the_runs_side_by_side(live, folder, size, scheme):
     seen = live(size, scheme)
     at = seen.page
     at.get_by_text("2 runs side by side").press("Enter")
@@ -198,7 +198,7 @@ def test_the_runs_side_by_side(live: Live, folder: Path, size: tuple[int, int], 
     assert seen.complaints == []
 
 
-def test_a_search_is_started_watched_and_opened(live: Live) -> None:
+def test_a_search_is_started_watched_and_opened(live):
     seen = live()
     at = seen.page
     at.locator("input[name=model]").fill("planted")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.looking import DESK, PHONE, Open
+from tests.browser.looking import DESK, PHONE
 
 from pivotal import RunFolder
 
@@ -26,7 +26,7 @@ LOOKS = pytest.mark.parametrize(
 
 
 @LOOKS
-def test_nothing_to_complain_of(page: Path, opened: Open, size: tuple[int, int], scheme: str) -> None:
+def test_nothing_to_complain_of(page, opened, size, scheme):
     seen = opened(page, size, scheme)
     for details in seen.page.locator("details:visible").all()[:12]:
         details.evaluate("part => { part.open = true; }")
@@ -35,7 +35,7 @@ def test_nothing_to_complain_of(page: Path, opened: Open, size: tuple[int, int],
     assert seen.complaints == [] and seen.requests == []
 
 
-def test_every_figure_has_its_numbers_and_every_part_is_listed(page: Path, opened: Open) -> None:
+def test_every_figure_has_its_numbers_and_every_part_is_listed(page, opened):
     at = opened(page).page
     for figure in at.locator("figure:visible").all():
         assert len(figure.get_by_role("img").get_attribute("aria-label") or "") > 20
@@ -47,9 +47,7 @@ def test_every_figure_has_its_numbers_and_every_part_is_listed(page: Path, opene
         assert at.locator(link.get_attribute("href") or "").inner_text() == link.inner_text()
 
 
-def test_the_list_is_filtered_by_outcome_construction_direction_and_words(
-    run_page: Path, opened: Open
-) -> None:
+def test_the_list_is_filtered_by_outcome_construction_direction_and_words(run_page, opened):
     at = opened(run_page).page
     filters, total = at.locator("#filters"), at.locator(LIST).count()
     assert total == 80 and at.locator(SHOWN).count() == 20
@@ -72,7 +70,7 @@ def test_the_list_is_filtered_by_outcome_construction_direction_and_words(
 
 
 @pytest.mark.parametrize("way", ["mouse", "keyboard"])
-def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, way: str) -> None:
+def test_a_trace_opens_and_shows_what_is_stored(run_page, opened, way):
     at = opened(run_page).page
     item = at.locator(SHOWN).first
     assert item.locator("table").is_hidden()
@@ -98,9 +96,7 @@ def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, wa
     assert f"{trace.log_odds[1]:+.2f}".replace("-", "−") in item.locator(".outcome").inner_text()
 
 
-def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
-    transformer_page: Path, opened: Open
-) -> None:
+def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(transformer_page, opened):
     seen = opened(transformer_page)
     traces = RunFolder(transformer_page.parent).traces()
     assert traces is not None and len(traces.frame.layers) == 30
@@ -123,7 +119,7 @@ def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
     assert seen.complaints == [] and seen.requests == []
 
 
-def test_an_address_can_name_a_sentence(run_page: Path, opened: Open) -> None:
+def test_an_address_can_name_a_sentence(run_page, opened):
     at = opened(run_page).page
     far = at.locator(LIST).nth(70).get_attribute("id")
     there = opened(run_page, at=f"#{far}").page.locator(f"#{far}")
@@ -131,7 +127,7 @@ def test_an_address_can_name_a_sentence(run_page: Path, opened: Open) -> None:
     expect(there.locator("table.heat")).to_be_visible()
 
 
-def test_without_scripts_it_is_a_plain_list(run_page: Path, opened: Open) -> None:
+def test_without_scripts_it_is_a_plain_list(run_page, opened):
     at = opened(run_page, script=False).page
     assert at.locator("#filters").is_hidden()
     assert at.locator("noscript").first.inner_text().startswith("Without JavaScript")

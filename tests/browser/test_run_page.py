@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.looking import DESK, PHONE, Open
+from tests.browser.looking import DESK, PHONE
 
 from pivotal import RunFolder
 from pivotal.report.page import unit_anchor as anchor
@@ -21,9 +21,7 @@ def units_of(page: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk in daylight", "phone in the dark"]
 )
-def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(
-    run_page: Path, opened: Open, size: tuple[int, int], scheme: str
-) -> None:
+def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(run_page, opened, size, scheme):
     first, second, *_ = units_of(run_page)
     seen = opened(run_page, size, scheme)
     at, unit = seen.page, seen.page.locator(f"#{anchor(first)}")
@@ -43,14 +41,14 @@ def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(
     assert seen.complaints == [] and seen.requests == []
 
 
-def test_the_menu_marks_the_section_at_hand(run_page: Path, opened: Open) -> None:
+def test_the_menu_marks_the_section_at_hand(run_page, opened):
     at = opened(run_page).page
     for name in ("Where it works", "Reproduce"):
         at.get_by_role("navigation").get_by_role("link", name=name).click()
         expect(at.locator("nav a[aria-current]")).to_have_text(name)
 
 
-def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page: Path, opened: Open) -> None:
+def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page, opened):
     at = opened(run_page).page
     filters = at.locator("#filters")
 
@@ -77,7 +75,7 @@ def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page: Pa
     assert all("the model is wrong" in item.inner_text() for item in shown)
 
 
-def test_code_is_copied(run_page: Path, opened: Open) -> None:
+def test_code_is_copied(run_page, opened):
     at = opened(run_page).page
     at.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box = at.locator(".code").filter(has_text="pivotal generate")
@@ -86,14 +84,14 @@ def test_code_is_copied(run_page: Path, opened: Open) -> None:
     assert at.evaluate("navigator.clipboard.readText()") == box.locator("code").inner_text().strip()
 
 
-def test_marks_have_texts_for_the_pointer(run_page: Path, opened: Open) -> None:
+def test_marks_have_texts_for_the_pointer(run_page, opened):
     at = opened(run_page).page
     for name in ("by-construction", "drop-one", "dose", "values", "control"):
         titles = at.locator(f"#{name} svg title").all_text_contents()
         assert titles and all(any(digit in title for digit in "0123456789") for title in titles), name
 
 
-def test_on_a_phone_charts_keep_their_size_and_scroll(run_page: Path, opened: Open) -> None:
+def test_on_a_phone_charts_keep_their_size_and_scroll(run_page, opened):
     at = opened(run_page, PHONE).page
     for svg in at.locator("main figure:visible svg").all():
         box = svg.bounding_box()

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ def folder(run_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -> None:
+def test_a_run_is_certified_and_its_report_says_so(pivotal, folder):
     before = (folder / "report.html").read_text() if (folder / "report.html").is_file() else ""
     done = pivotal("certify", folder, *QUICK)
     assert done.code == 0 and "The certificate holds for these 3 units" in done.out
@@ -32,9 +31,7 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
     assert "The certificate holds" not in before
 
 
-def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(
-    pivotal: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(pivotal, folder, tmp_path):
     theirs = folder / "interventions" / "0"
     assert pivotal("certify", theirs, *SMALLEST, "-q").code == 0
     assert RunFolder(folder).certificate() is not None
@@ -48,16 +45,14 @@ def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(
 
 
 @pytest.mark.slow
-def test_an_intervention_by_itself_is_certified_on_all_pairs(
-    pivotal: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_an_intervention_by_itself_is_certified_on_all_pairs(pivotal, folder, tmp_path):
     alone = shutil.copytree(folder / "interventions" / "0", tmp_path / "alone")
     done = pivotal("certify", alone, *SMALLEST, "--json")
     assert done.code == 0 and json.loads(done.out)["found"]["flipped_test"] is None
     assert not (alone / "certificate.json").exists()
 
 
-def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
+def test_bad_input(pivotal, folder, tmp_path):
     assert pivotal("certify", tmp_path / "nowhere").code == 2
     done = pivotal("certify", folder, "--epsilon", "2")
     assert done.code == 2 and "epsilon" in done.err

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
 
 from pivotal import Question, load_model, load_phenomenon
 from pivotal.evidence.check import check, what_is_known
 
 
-def test_a_question_that_can_be_asked(pivotal: Run) -> None:
+def test_a_question_that_can_be_asked(pivotal):
     done = pivotal("check", "planted", "planted")
     assert done.code == 0
     assert "planted can score 1,512 of 1,512 pairs of planted." in done.out
@@ -48,9 +47,7 @@ def files(tmp_path: Path) -> Path:
         ("singular plural", None),
     ],
 )
-def test_pairs_without_counterfactual_prefixes_are_said_before_a_search(
-    pivotal: Run, tmp_path: Path, forms: str, said: str | None
-) -> None:
+def test_pairs_without_counterfactual_prefixes_are_said_before_a_search(pivotal, tmp_path, forms, said):
     """A newcomer's two columns: the cure, with the column that is missing, comes before the search."""
     pairs = load_phenomenon("planted")
     kept = [
@@ -77,7 +74,7 @@ def test_pairs_without_counterfactual_prefixes_are_said_before_a_search(
     assert "No evidence" in found.out
 
 
-def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
+def test_warnings_and_reasons(pivotal, files):
     done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
     assert "planted can score 12 of 13 pairs of one." in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
@@ -96,7 +93,7 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     assert enough.code == 0 and "refuses" not in enough.out
 
 
-def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal: Run, files: Path, tmp_path: Path) -> None:
+def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal, files, tmp_path):
     short = ("--test", "4", "--updates", "5", "--controls", "0")
     find = ("find", "planted", f"blimp:{files / 'one.jsonl'}", *short)
     refused = pivotal(*find, "--out", tmp_path / "run")
@@ -105,14 +102,14 @@ def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal: Run, files: 
     assert pivotal(*find, "--out", tmp_path / "run", "--force", "--evidence", "none").code == 0
 
 
-def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_is_smaller_in_a_larger_model(pivotal, monkeypatch):
     monkeypatch.setattr("pivotal.evidence.check._UNIT_PAIRS", 64 * 300)
     done = pivotal("check", "planted", "planted")
     assert "The figures are from a random sample of 300 pairs; --sample 0 scores all." in done.out
     assert "of 1,512 pairs" in pivotal("check", "planted", "planted", "--sample", "0").out
 
 
-def test_the_split_is_that_of_a_search(pivotal: Run, tmp_path: Path) -> None:
+def test_the_split_is_that_of_a_search(pivotal, tmp_path):
     """A search divides all pairs and then leaves out those that cannot be asked."""
     rows = [
         {"prefix": f"The {noun} {filler}", "cue": 1, "words": {"a": "verb0as", "b": "verb0a"}, "label": label}
@@ -134,7 +131,7 @@ def test_the_split_is_that_of_a_search(pivotal: Run, tmp_path: Path) -> None:
     assert checked["train"] + checked["test"] == checked["asked"] == 16 and checked["test"] < 8
 
 
-def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
+def test_nothing_can_be_asked(pivotal, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")
     assert done.code == 2, "as in find"
@@ -163,7 +160,7 @@ def forty(tmp_path: Path) -> Path:
     return tmp_path / "forty.jsonl"
 
 
-def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivotal: Run, forty: Path) -> None:
+def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivotal, forty):
     done = pivotal("check", "planted", forty)
     assert "16 held out, with prefixes to flip: 8 to “singular” and 8 to “plural”." in done.out
     assert "8 can be flipped to “singular” and 8 to “plural”; a verdict needs 10 each." in done.out
@@ -175,14 +172,14 @@ def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivota
     assert what_is_known(enough, model).lacking is None and not check(enough, model).warnings
 
 
-def test_a_folder_is_checked_question_by_question(pivotal: Run, files: Path) -> None:
+def test_a_folder_is_checked_question_by_question(pivotal, files):
     done = pivotal("check", "planted", f"blimp:{files}")
     assert "one direction" in done.out and "it compares whole sentences" in done.out
     first, second = json.loads(pivotal("check", "planted", f"blimp:{files}", "--json").out)
     assert (first["asked"], second["asked"]) == (12, 0) and second["labels"] is None
 
 
-def test_words(pivotal: Run) -> None:
+def test_words(pivotal):
     done = pivotal("check", "planted", "--words", "verb0as,Noun0a, zebra")
     rows = {line.split()[0]: line for line in done.out.splitlines() if line.strip()}
     assert "one token" in rows["verb0as"] and "verb0a" in rows["verb0as"]

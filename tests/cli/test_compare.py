@@ -1,8 +1,6 @@
 """`pivotal compare`: a study over searches and numbers of units."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import COMPARE
@@ -15,7 +13,7 @@ from pivotal.searches import LearnedMask
 QUESTION = {"model": "planted", "phenomenon": "planted"}
 
 
-def test_tables_and_figures_along_the_number_of_units(pivotal: Any, tmp_path: Path) -> None:
+def test_tables_and_figures_along_the_number_of_units(pivotal, tmp_path):
     small = (*COMPARE, "--max-units", "3,1", "--runs", "1", "--out", tmp_path / "c")
     done = pivotal(*small)
     assert done.code == 0, done.err
@@ -39,7 +37,7 @@ def test_tables_and_figures_along_the_number_of_units(pivotal: Any, tmp_path: Pa
     )
 
 
-def test_the_cells_have_the_settings_of_their_search() -> None:
+def test_the_cells_have_the_settings_of_their_search():
     recipe = comparison(
         ["learned", "learned@paper", "greedy"],
         (1, 3),
@@ -68,13 +66,13 @@ def test_the_cells_have_the_settings_of_their_search() -> None:
         (["learned"], ["learned.beam=2"], "nor an option of the search 'learned'"),
     ],
 )  # fmt: skip
-def test_bad_searches(searches: list[str], options: list[str], said: str) -> None:
+def test_bad_searches(searches, options, said):
     with pytest.raises(PivotalError) as error:
         cells_of(comparison(searches, (1,), QUESTION, options=options))
     assert said in str(error.value)
 
 
-def test_numbers_of_units() -> None:
+def test_numbers_of_units():
     assert sizes_of("1..3, 5,2") == (1, 2, 3, 5)
     for text in ("1-5", "", "0", "1..2000", "9" * 5000):
         with pytest.raises(PivotalError, match="Numbers of units are"):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -40,11 +39,11 @@ def completed(line: str) -> list[str]:
         ("pivotal study regu", ["regularisation"]),
     ],
 )
-def test_a_shell_is_offered_the_names(line: str, names: list[str]) -> None:
+def test_a_shell_is_offered_the_names(line, names):
     assert completed(line) == names
 
 
-def test_the_names_are_those_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_names_are_those_that_exist(tmp_path, monkeypatch):
     (tmp_path / "models" / "mine").mkdir(parents=True)
     (tmp_path / "models" / "mine" / "config.json").touch()
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path))

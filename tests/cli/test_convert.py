@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
 
 from pivotal import load_phenomenon, read_pairs
 
@@ -23,7 +22,7 @@ def blimp(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".jsonl.gz"])
-def test_a_file_of_others_becomes_ours(pivotal: Run, blimp: Path, tmp_path: Path, suffix: str) -> None:
+def test_a_file_of_others_becomes_ours(pivotal, blimp, tmp_path, suffix):
     out = tmp_path / f"mine{suffix}"
     done = pivotal("convert", f"blimp:{blimp / 'small.jsonl'}", out)
     assert done.code == 0 and f"{out}: 2 pairs." in done.out and "The cue of 2 pairs is" in done.out
@@ -33,7 +32,7 @@ def test_a_file_of_others_becomes_ours(pivotal: Run, blimp: Path, tmp_path: Path
     assert read_pairs(out).pairs == load_phenomenon("planted").pairs
 
 
-def test_a_folder_becomes_a_file_for_each_question(pivotal: Run, blimp: Path, tmp_path: Path) -> None:
+def test_a_folder_becomes_a_file_for_each_question(pivotal, blimp, tmp_path):
     done = pivotal("convert", f"blimp:{blimp}", tmp_path / "new" / "ours", "--lower", "--json")
     first, second = json.loads(done.out)
     assert (first["name"], first["pairs"]) == ("small", 2) and "one prefix" in second["reason"]
@@ -48,8 +47,6 @@ def test_a_folder_becomes_a_file_for_each_question(pivotal: Run, blimp: Path, tm
         (["table:none.csv", "mine.jsonl", "--columns", "x"], ["no such file"]),
     ],
 )
-def test_what_cannot_be_converted(
-    pivotal: Run, arguments: list[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_converted(pivotal, arguments, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pivotal("convert", *arguments).refused(*said)

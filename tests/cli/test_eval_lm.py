@@ -3,7 +3,6 @@
 import json
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -43,7 +42,7 @@ def cells(table: str, name: str) -> list[str]:
     return [cell.strip() for cell in found.removeprefix(name).split("  ") if cell.strip()]
 
 
-def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+def test_several_seeds_are_columns_of_one_table(pivotal, seeds, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--out", tmp_path / "all.json", "-q")
     assert done.code == 0
@@ -62,7 +61,7 @@ def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path],
     assert model["perplexity"] is None and model["agreement"][0]["shares"]["all"]["n"] == 300
 
 
-def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+def test_published_figures_stand_beside(pivotal, seeds, tmp_path):
     for name, prefix, group in (
         ("lakretz", "The boy near the car", "nounpp"),
         ("gulordava", "The boy zzz", "original"),
@@ -75,16 +74,14 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
     assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 
 
-def test_a_model_without_the_words_stands_beside_the_others(
-    pivotal: Any, seeds: list[Path], tmp_path: Path
-) -> None:
+def test_a_model_without_the_words_stands_beside_the_others(pivotal, seeds, tmp_path):
     small = save(tmp_path / "small", 0, words=("<eos>", "<unk>", "dogs"))
     done = pivotal("eval-lm", small, seeds[0], "-q")
     assert cells(done.out, "all")[1] == "–"
     assert "small cannot score any of the 300 pairs" in " ".join(done.out.split())
 
 
-def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+def test_bad_input(pivotal, seeds, tmp_path):
     pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")
     (tmp_path / "thesis.json").write_text("mine")
     pivotal("eval-lm", seeds[0], "--out", tmp_path / "thesis.json").refused("exists already", "--overwrite")

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none
 """For runs whose pairs matter, and not what they find."""
 
 
-def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folder: Path) -> None:
+def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal, run_folder):
     summary = json.loads((run_folder / "summary.json").read_text())
     best = summary["runs"][summary["best"]]
     scores = json.loads(pivotal("evaluate", run_folder, "--json").out)
@@ -24,7 +23,7 @@ def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folde
     assert scores["pairs"] == {"which": "test", "asked": 303}
 
 
-def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_another_pairs_file(pivotal, run_folder, tmp_path):
     rows = [
         {"prefix": f"The noun0{n}", "cue": 1, "words": {"singular": f"verb0{v}s", "plural": f"verb0{v}"}}
         for n in "ab"
@@ -37,7 +36,7 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
     assert "2 pairs could not be used with this model: outside the vocabulary: verb0zzs (2)" in done.out
 
 
-def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_pairs_with_other_labels(pivotal, run_folder, tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
     done = pivotal("evaluate", run_folder, path)
@@ -48,7 +47,7 @@ def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path)
     pivotal("evaluate", run_folder, path, "--labels", "he").refused("LABEL=LABEL")
 
 
-def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal: Any, run_folder: Path) -> None:
+def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, run_folder):
     """The run held out 303 of 1,512 pairs by their prefixes."""
     scores = json.loads(pivotal("evaluate", run_folder, "planted", "--json").out)
     assert scores["pairs"] == {"which": "all", "asked": 1512, "prefix_in_training": 1209}
@@ -56,9 +55,7 @@ def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal: A
     assert said in pivotal("evaluate", run_folder, "planted").out
 
 
-def test_training_pairs_that_are_not_known_are_mentioned(
-    pivotal: Any, run_folder: Path, strange: Path, tmp_path: Path
-) -> None:
+def test_training_pairs_that_are_not_known_are_mentioned(pivotal, run_folder, strange, tmp_path):
     alone = shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     done = pivotal("evaluate", alone, strange, "--json")
     assert "prefix_in_training" not in json.loads(done.out)["pairs"]
@@ -86,8 +83,8 @@ def unk_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Pa
 
 
 def test_another_question_is_read_as_the_user_says_or_else_as_in_the_run(
-    pivotal: Any, run_folder: Path, unk_folder: Path, strange: Path
-) -> None:
+    pivotal, run_folder, unk_folder, strange
+):
     def asked(folder: Path, *options: str) -> int:
         return int(json.loads(pivotal("evaluate", folder, strange, *options, "--json").out)["pairs"]["asked"])
 
@@ -120,7 +117,7 @@ def blimp(tmp_path: Path) -> str:
     return f"blimp:{folder}"
 
 
-def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Path, blimp: str) -> None:
+def test_a_folder_gives_a_table_over_all_questions(pivotal, run_folder, blimp):
     done = pivotal("evaluate", run_folder, blimp)
     assert done.code == 0 and "on 2 other questions" in done.out
     assert "whole: it compares whole sentences" in done.out and "cannot score the only pair" in done.out
@@ -138,15 +135,13 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Pat
     pivotal("evaluate", run_folder, f"{blimp}/zebra.jsonl").refused("cannot score", "zebra")
 
 
-def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) -> None:
+def test_another_model_is_refused_unless_told(pivotal, run_folder):
     pivotal("evaluate", run_folder, "--model", "planted:1").refused("belongs to the model", "--any-model")
     done = pivotal("evaluate", run_folder, "--model", "planted:1", "--any-model", "--json")
     assert json.loads(done.out)["flip_accuracy"] < 1
 
 
-def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(
-    pivotal: Any, tmp_path: Path
-) -> None:
+def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(pivotal, tmp_path):
     """The card holds the stem of planted.jsonl, which is also the name of a bundled phenomenon."""
     mine, alone = tmp_path / "planted.jsonl", tmp_path / "units"
     load_phenomenon("planted").sample(60).save(mine)
@@ -161,9 +156,7 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     pivotal("evaluate", alone, "--run", "1").refused("is a single intervention")
 
 
-def test_all_pairs_can_be_scored_though_they_have_changed(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_all_pairs_can_be_scored_though_they_have_changed(pivotal, run_folder, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(run_folder, copy)
     run = json.loads((copy / "run.json").read_text())
@@ -174,7 +167,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
 
 
 @pytest.mark.slow
-def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
+def test_priming_is_kept_with_another_place_and_can_be_given(pivotal, tmp_path):
     find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "303", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
@@ -189,9 +182,7 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_p
 @pytest.mark.parametrize(
     "verb", [("evaluate",), ("certify",), ("generate", "a0"), ("trace", "The noun0a verb0as")]
 )
-def test_a_card_cannot_make_the_command_download_a_model(
-    pivotal: Any, run_folder: Path, tmp_path: Path, verb: tuple[str, ...]
-) -> None:
+def test_a_card_cannot_make_the_command_download_a_model(pivotal, run_folder, tmp_path, verb):
     shutil.copytree(run_folder / "interventions" / "0", tmp_path / "card")
     card = json.loads((tmp_path / "card" / "card.json").read_text())
     (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "hf:nobody/nothing"}))
@@ -206,7 +197,7 @@ def test_a_card_cannot_make_the_command_download_a_model(
 
 
 @pytest.mark.slow
-def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_a_panel_of_everything_else(pivotal, run_folder, tmp_path):
     """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
     mine = tmp_path / "mine.txt"
     mine.write_text("The noun0a near verb0as\nThe noun1bs often quite verb1b\n")
@@ -226,9 +217,7 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
         ("mine", {"panel": True, "part": "all"}, [], "Leave QUESTION and --part out"),
     ],
 )
-def test_options_that_contradict_each_other(
-    other: str | None, options: dict[str, Any], reading: list[str], said: str
-) -> None:
+def test_options_that_contradict_each_other(other, options, reading, said):
     check_options(None, EvaluateOptions(), {})
     with pytest.raises(PivotalError, match=said):
         check_options(other, EvaluateOptions(**options), dict.fromkeys(reading, True))

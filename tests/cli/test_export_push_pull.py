@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +40,7 @@ def saved(model: Path) -> Path:
     return found.save(model.parent / "found")
 
 
-def test_export_writes_a_folder(
-    pivotal: Any, model: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_writes_a_folder(pivotal, model, saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = pivotal("export", saved, "--to", "snippet", "--direction", "plural", "--model", model)
     assert done.code == 0, done.err
@@ -57,9 +54,7 @@ def test_export_writes_a_folder(
     assert told["approximate"] == [] and told["target"] == "snippet"
 
 
-def test_units_in_a_basis_are_exported_from_their_folder_alone(
-    pivotal: Any, model: Path, saved: Path, tmp_path: Path
-) -> None:
+def test_units_in_a_basis_are_exported_from_their_folder_alone(pivotal, model, saved, tmp_path):
     own = Intervention.load(saved)
     site, unit = "resid.1@pca", Unit("resid.1@pca", 2)
     width = next(s.coordinates for s in load_model(model, device="cpu").sites if s.name == "resid.1")
@@ -76,7 +71,7 @@ def test_units_in_a_basis_are_exported_from_their_folder_alone(
     assert told["units"] == ["resid.1@pca:2"] and "bases.safetensors" in told["files"]
 
 
-def test_what_export_and_push_refuse(pivotal: Any, saved: Path, tmp_path: Path) -> None:
+def test_what_export_and_push_refuse(pivotal, saved, tmp_path):
     out = ("--out", tmp_path / "out")
     pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
     pivotal("export", saved, "--to", "snipet", *out).refused("'snipet'", "Did you mean 'snippet'")
@@ -86,9 +81,7 @@ def test_what_export_and_push_refuse(pivotal: Any, saved: Path, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_writes_the_folder_and_prints_the_card(
-    pivotal: Any, model: Path, saved: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_writes_the_folder_and_prints_the_card(pivotal, model, saved, tmp_path):
     out = tmp_path / "out"
     about = ("--base-model", "org/tiny", "--license", "mit", "--model", model, "--device", "cpu")
     done = pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about)
@@ -108,7 +101,7 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     )
 
 
-def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_what_is_missing_from_a_card_is_told(pivotal, run_folder, tmp_path):
     """A run of a model that peft does not know, with its report."""
     told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")
     notes = " ".join(json.loads(told.out)["notes"])
@@ -118,7 +111,7 @@ def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp
     assert "303 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_files_of_another_run_are_not_shared(run_folder: Path, tmp_path: Path) -> None:
+def test_files_of_another_run_are_not_shared(run_folder, tmp_path):
     """The run is replaced while the model is loaded."""
     place = Path(shutil.copytree(run_folder, tmp_path / "run"))
     read = Saved.read(str(place), RunOptions())
@@ -128,9 +121,7 @@ def test_files_of_another_run_are_not_shared(run_folder: Path, tmp_path: Path) -
         _evidence(read)
 
 
-def test_a_folder_that_is_being_written_is_refused(
-    pivotal: Any, model: Path, saved: Path, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_being_written_is_refused(pivotal, model, saved, tmp_path):
     out = ("--out", tmp_path / "out")
     with locked_elsewhere(tmp_path / "out"):
         pivotal("pull", saved, *out).refused("is working on the folder")
@@ -138,7 +129,7 @@ def test_a_folder_that_is_being_written_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
+def test_pull_takes_a_folder(pivotal, model, saved, tmp_path):
     theirs, out = tmp_path / "theirs", tmp_path / "out"
     Intervention.load(saved).save(theirs)
     (theirs / "evil.py").write_text("raise SystemExit")
@@ -156,7 +147,7 @@ def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: P
     assert len(Intervention.load(out)) == 1
 
 
-def test_from_python_with_folders(model: Path, saved: Path) -> None:
+def test_from_python_with_folders(model, saved):
     units = Intervention.load(saved)
     assert Intervention.from_pretrained(saved) == units
     lm = load_model(model, device="cpu")
@@ -168,7 +159,7 @@ def test_from_python_with_folders(model: Path, saved: Path) -> None:
         Intervention.from_pretrained(saved, revision="main")
 
 
-def test_what_pull_refuses(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
+def test_what_pull_refuses(pivotal, model, saved, tmp_path):
     out = ("--out", tmp_path / "out")
     pivotal("pull", saved, "--model", "planted", *out).refused("belongs to the model", "planted")
     pivotal("pull", "no-such-folder", *out).refused("ORG/NAME")
@@ -185,7 +176,7 @@ def test_what_pull_refuses(pivotal: Any, model: Path, saved: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> None:
+def test_push_and_pull_with_a_hub(model, saved, tmp_path):
     """Processes of their own: huggingface_hub reads its settings when it is imported."""
     hub = Hub("me/units")
     with serving(hub):

@@ -19,7 +19,7 @@ from pivotal.searches import choose, default_search
 
 
 @pytest.mark.slow
-def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
+def test_the_result_is_a_sentence_tables_and_a_place(pivotal, tmp_path):
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
     assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 303" in done.out
@@ -43,7 +43,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("json_flag", [True, False])
-def test_a_finished_run_is_shown_again_and_not_run(pivotal: Any, run_folder: Path, json_flag: bool) -> None:
+def test_a_finished_run_is_shown_again_and_not_run(pivotal, run_folder, json_flag):
     before = {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")}
     done = pivotal(*FIND, "--runs", "2", "--out", run_folder, *(["--json"] if json_flag else []))
     assert done.code == 0
@@ -56,9 +56,7 @@ def test_a_finished_run_is_shown_again_and_not_run(pivotal: Any, run_folder: Pat
     assert {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")} == before
 
 
-def test_a_run_that_died_before_its_report_is_completed(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_died_before_its_report_is_completed(pivotal, run_folder, tmp_path):
     """Killed, or out of disk space, after summary.json and before report.html."""
     died = tmp_path / "r"
     shutil.copytree(run_folder, died, ignore=shutil.ignore_patterns("report.html", "figures"))
@@ -69,7 +67,7 @@ def test_a_run_that_died_before_its_report_is_completed(
     assert (died / "summary.json").read_bytes() == (run_folder / "summary.json").read_bytes()
 
 
-def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
+def test_another_run_in_the_folder(pivotal, run_folder):
     before = (run_folder / "summary.json").read_bytes()
     done = pivotal(*FIND, "--runs", "3", "--out", run_folder)
     done.refused("holds another run", "runs is 2 there and 3 here")
@@ -92,12 +90,12 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "number-agreement"], ["cannot score any of the", "outside the vocabulary"]),
     ],
 )  # fmt: skip
-def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: list[str]) -> None:
+def test_bad_input(pivotal, tmp_path, arguments, parts):
     pivotal("find", *arguments, "--out", tmp_path / "r").refused(*parts)
     assert not (tmp_path / "r").exists()
 
 
-def test_options_go_over_the_preset() -> None:
+def test_options_go_over_the_preset():
     paper = choose("learned", "paper", {})
     changed = choose("learned", "paper", with_options({"kl_weight": 0.5}, ["updates=7"]))
     assert paper.loss == "ratio"  # type: ignore[attr-defined]
@@ -106,7 +104,7 @@ def test_options_go_over_the_preset() -> None:
         with_options({"kl_weight": 0.5}, ["kl_weight=1"])
 
 
-def test_without_a_search_the_default_is_taken_or_the_one_that_has_the_option() -> None:
+def test_without_a_search_the_default_is_taken_or_the_one_that_has_the_option():
     assert default_search(None, {"max_units": 3}) == "exchange"
     assert default_search("paper", {}) == default_search(None, {"updates": 5}) == "learned"
 
@@ -115,9 +113,7 @@ def test_without_a_search_the_default_is_taken_or_the_one_that_has_the_option() 
     ("given", "values"),
     [(("--preset", "paper"), "unbounded"), (("--preset", "paper", "--values", "natural"), "natural")],
 )
-def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
-    pivotal: Any, tmp_path: Path, given: tuple[str, ...], values: str
-) -> None:
+def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(pivotal, tmp_path, given, values):
     short = ("-o", "updates=1", "-o", "refit=1", "--controls", "0", "--evidence", "none")
     done = pivotal("find", "planted", "planted", *given, *short, "--out", tmp_path / "run")
     assert done.code == 0, done.err
@@ -130,7 +126,7 @@ LONG = ("find", "planted", "planted", "--updates", "200", "-o", "refit=10", "--t
 
 
 @pytest.mark.slow
-def test_a_signal_stops_a_real_process_and_the_same_command_resumes(pivotal: Any, tmp_path: Path) -> None:
+def test_a_signal_stops_a_real_process_and_the_same_command_resumes(pivotal, tmp_path):
     folder = tmp_path / "stopped"
     stopped = Process("pivotal", *LONG, "--out", folder)
     history = folder / "history.jsonl"
@@ -147,8 +143,8 @@ def test_a_signal_stops_a_real_process_and_the_same_command_resumes(pivotal: Any
 
 @pytest.mark.parametrize("verb", ["find", "compare", "atlas"])
 def test_no_other_process_can_change_a_folder_before_its_report_is_written(
-    pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
+    pivotal, tmp_path, monkeypatch, verb
+):
     writers = {"find": "page.write_report", "compare": "study.write_study", "atlas": "atlas.site.write_site"}
     refusals = []
 
@@ -176,7 +172,7 @@ def test_no_other_process_can_change_a_folder_before_its_report_is_written(
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_quietly(tmp_path):
     command = [sys.executable, "-m", "pivotal", "list", "searches"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
@@ -199,9 +195,7 @@ ADDING = (*FIND, "--runs", "2", "-q")
     ],
     ids=["certify", "page", "evidence", "controls", "overwrite"],
 )
-def test_a_folder_that_another_process_has_is_left_alone(
-    pivotal: Any, run_folder: Path, tmp_path: Path, line: tuple[str, ...]
-) -> None:
+def test_a_folder_that_another_process_has_is_left_alone(pivotal, run_folder, tmp_path, line):
     folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
     with locked_elsewhere(folder):
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -209,7 +203,7 @@ def test_a_folder_that_another_process_has_is_left_alone(
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_a_question_in_the_place_of_the_model_is_told(pivotal: Any) -> None:
+def test_a_question_in_the_place_of_the_model_is_told(pivotal):
     for question in ("number-agreement", "mine.csv", "mine.yaml"):
         pivotal("find", question).refused(f"name it after the model, such as wiki-lstm {question}.")
     pivotal("find", "wiki-lstn").refused("Did you mean 'wiki-lstm'?")

@@ -29,7 +29,7 @@ def run(lists: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str
     return out, done.output
 
 
-def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run: tuple[Path, str]) -> None:
+def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run):
     folder, said = run
     summary = json.loads((folder / "summary.json").read_text())
     best = summary["runs"][summary["best"]]
@@ -47,14 +47,14 @@ def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run: tuple[
     assert summary["clean_accuracy"] is None and summary["evidence"].get("swap") is None
 
 
-def test_the_page_says_that_no_words_are_asked(run: tuple[Path, str]) -> None:
+def test_the_page_says_that_no_words_are_asked(run):
     page = (run[0] / "report.html").read_text()
     assert "No words are asked: the list of the prompt is struck out" in page
     for words in ("of the target word", "Log-odds of “", "right when untouched", "among the two"):
         assert words not in page
 
 
-def test_other_verbs_read_the_run(run: tuple[Path, str]) -> None:
+def test_other_verbs_read_the_run(run):
     folder, _ = run
     for verb in (["show", str(folder)], ["evaluate", str(folder)], ["evaluate", str(folder), "--json"]):
         done = CliRunner().invoke(app, verb)
@@ -69,7 +69,7 @@ def test_other_verbs_read_the_run(run: tuple[Path, str]) -> None:
     )
 
 
-def test_the_live_page_compares_the_words_that_the_units_make_likely(run: tuple[Path, str]) -> None:
+def test_the_live_page_compares_the_words_that_the_units_make_likely(run):
     pytest.importorskip("starlette")
     from pivotal.serve.answers import predict
     from pivotal.serve.requests import SentenceRequest, UnitValues
@@ -83,7 +83,7 @@ def test_the_live_page_compares_the_words_that_the_units_make_likely(run: tuple[
     assert len(set(seen["words"])) == 2 and seen["flipped"]
 
 
-def test_check_tells_how_much_the_lists_differ(lists: str) -> None:
+def test_check_tells_how_much_the_lists_differ(lists):
     done = CliRunner().invoke(app, ["check", "planted", lists])
     assert done.exit_code == 0, done.output
     assert "No words are asked. Between 120 prompts and their partners" in " ".join(done.output.split())
@@ -96,7 +96,7 @@ def test_check_tells_how_much_the_lists_differ(lists: str) -> None:
         (["--keep", "planted"], "--objective counterfactual need a counterfactual prefix"),
     ],
 )
-def test_what_must_stay_asks_words(lists: str, more: list[str], said: str, tmp_path: Path) -> None:
+def test_what_must_stay_asks_words(lists, more, said, tmp_path):
     """Lists of prompts cannot be kept, and with the counterfactual objective nothing can."""
     asked = [lists, *more] if more else ["planted", "--keep", f"{lists},paired"]
     done = CliRunner().invoke(app, [*FIND, *asked, "--out", str(tmp_path / "run")])
@@ -115,9 +115,7 @@ def test_what_must_stay_asks_words(lists: str, more: list[str], said: str, tmp_p
         ("a.txt", "Two lists of prompts are two text files"),
     ],
 )
-def test_bad_lists_are_a_sentence_each(
-    names: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_lists_are_a_sentence_each(names, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("The noun0a\nThe noun0b\n")
     Path("again.txt").write_text("The noun0b\nThe noun0a\n")

@@ -3,12 +3,11 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 
-def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> None:
+def test_the_edit_turns_the_likeliest_verb(pivotal, run_folder):
     done = pivotal(
         "generate", run_folder, "The noun0a near", "--direction", "plural", "--length", "3", "--json"
     )
@@ -25,7 +24,7 @@ def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> No
     assert len(sides["plural"]["texts"][0].split()) == 6
 
 
-def test_what_is_printed(pivotal: Any, run_folder: Path) -> None:
+def test_what_is_printed(pivotal, run_folder):
     done = pivotal(
         "generate", run_folder, "The noun0a", "--direction", "plural", "--samples", "2", "--temperature", "1"
     )
@@ -34,7 +33,7 @@ def test_what_is_printed(pivotal: Any, run_folder: Path) -> None:
     assert done.out.count("untouched   The noun0a") == 2 and done.out.count("→ plural    The noun0a") == 2
 
 
-def test_without_a_direction_both_are_shown_side_by_side(pivotal: Any, run_folder: Path) -> None:
+def test_without_a_direction_both_are_shown_side_by_side(pivotal, run_folder):
     done = pivotal("generate", run_folder, "The noun0a")
     header = done.out.splitlines()[2].split()
     assert header == ["untouched", "p", "→", "singular", "p", "→", "plural", "p"]
@@ -46,7 +45,7 @@ def test_without_a_direction_both_are_shown_side_by_side(pivotal: Any, run_folde
     assert one == {"untouched": sides["untouched"], "directions": {"plural": sides["directions"]["plural"]}}
 
 
-def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
+def test_a_single_step_needs_its_cue(pivotal, single_folder):
     prompt = ("generate", single_folder, "The noun0a near", "--direction", "plural")
     pivotal(*prompt).refused("--cue")
     pivotal(*prompt, "--cue", "dog").refused("'dog'", "The, noun0a, near")
@@ -55,9 +54,7 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     assert word.code == 0 and word.out == index.out
 
 
-def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(pivotal, run_folder, tmp_path):
     copy = Path(shutil.copytree(run_folder, tmp_path / "run")) / "interventions"
     odd = (copy / "0").rename(copy / "²")
     assert pivotal("generate", odd, "The noun0a", "--model", "planted").code == 0
@@ -76,5 +73,5 @@ def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(
         (["The noun0a", "--direction", "plural", "--length", "0"], ["length must be 1 or more"]),
     ],
 )
-def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:
+def test_bad_input(pivotal, run_folder, arguments, parts):
     pivotal("generate", run_folder, *arguments).refused(*parts)

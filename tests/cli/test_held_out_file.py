@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_pairs_of_the_file_are_held_out_in_every_verb(pivotal: Any, files: Path) -> None:
+def test_the_pairs_of_the_file_are_held_out_in_every_verb(pivotal, files):
     asked = ("find", "planted", "train.jsonl", "--test", "held.jsonl", *QUICK)
     done = pivotal(*asked, "--out", "run", "--evidence", "none")
     assert done.code == 0, done.err
@@ -48,7 +47,7 @@ def test_the_pairs_of_the_file_are_held_out_in_every_verb(pivotal: Any, files: P
     pivotal("evaluate", "run").refused("the held-out pairs have changed")
 
 
-def test_pairs_that_training_has_are_said(pivotal: Any, files: Path) -> None:
+def test_pairs_that_training_has_are_said(pivotal, files):
     replace(HELD_OUT, pairs=(*HELD_OUT, *TRAIN[:7])).save("held.jsonl")
     prefixes = {pair.prefix for pair in TRAIN}
     shared = sum(pair.prefix in prefixes for pair in (*HELD_OUT, *TRAIN[:7]))
@@ -66,7 +65,7 @@ def test_pairs_that_training_has_are_said(pivotal: Any, files: Path) -> None:
     )
 
 
-def test_what_is_refused(pivotal: Any, files: Path) -> None:
+def test_what_is_refused(pivotal, files):
     other = PairSet("other", ("he", "she"), tuple(replace(pair, label="") for pair in HELD_OUT))
     other.save("other.jsonl")
     asked = ("planted", "train.jsonl", "--test")
@@ -81,7 +80,7 @@ def test_what_is_refused(pivotal: Any, files: Path) -> None:
         pivotal(verb, *asked, "1.5").refused("a number of pairs, a fraction below 1 or a file")
 
 
-def test_labels_in_the_other_order_are_the_same_labels(files: Path) -> None:
+def test_labels_in_the_other_order_are_the_same_labels(files):
     turned = [replace(p, words=p.words[::-1], counterfactuals=p.counterfactuals[::-1]) for p in HELD_OUT]
     PairSet("turned", ("plural", "singular"), tuple(turned)).save("turned.jsonl")
     train, test = (q := Question("planted", "train.jsonl", test="turned.jsonl")).divide(q.load_pairs())
@@ -89,7 +88,7 @@ def test_labels_in_the_other_order_are_the_same_labels(files: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["set", "rows", "path"])
-def test_held_out_pairs_from_python(form: str, files: Path) -> None:
+def test_held_out_pairs_from_python(form, files):
     rows = [
         {
             "prefix": p.prefix,

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +21,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     return tmp_path / "small0.2.pt", tmp_path / "vocab.txt"
 
 
-def test_an_imported_model_has_a_name(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_imported_model_has_a_name(pivotal, files, tmp_path):
     checkpoint, vocabulary = files
     done = pivotal("import-lm", checkpoint, "--vocabulary", vocabulary)
     assert done.code == 0
@@ -35,7 +34,7 @@ def test_an_imported_model_has_a_name(pivotal: Any, files: tuple[Path, Path], tm
     assert pivotal("import-lm", checkpoint, "--vocabulary", vocabulary, "--overwrite").code == 0
 
 
-def test_a_model_may_go_elsewhere(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_model_may_go_elsewhere(pivotal, files, tmp_path):
     done = pivotal("import-lm", files[0], "--vocabulary", files[1], "--out", tmp_path / "a" / "b", "--json")
     assert json.loads(done.out)["model"] == str(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
@@ -43,9 +42,7 @@ def test_a_model_may_go_elsewhere(pivotal: Any, files: tuple[Path, Path], tmp_pa
 
 
 @pytest.mark.parametrize("name", ["wiki-lstm", "planted", ".small"])
-def test_a_local_model_does_not_hide(
-    pivotal: Any, files: tuple[Path, Path], tmp_path: Path, name: str
-) -> None:
+def test_a_local_model_does_not_hide(pivotal, files, tmp_path, name):
     checkpoint = files[0].rename(tmp_path / f"{name}.pt")
     for flags in ((), ("--overwrite",)):
         pivotal("import-lm", checkpoint, "--vocabulary", files[1], *flags).refused(
@@ -55,7 +52,7 @@ def test_a_local_model_does_not_hide(
     assert pivotal("import-lm", checkpoint, "--vocabulary", files[1], "--out", tmp_path / "mine").code == 0
 
 
-def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_bad_input(pivotal, files, tmp_path):
     checkpoint, vocabulary = files
     pivotal("import-lm", tmp_path / "no.pt", "--vocabulary", vocabulary).refused(
         "no.pt: there is no such file"

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Outcome
@@ -21,7 +20,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_finds_the_planted_units_and_says_what_was_done(exchanged: Path) -> None:
+def test_it_finds_the_planted_units_and_says_what_was_done(exchanged):
     summary = RunFolder(exchanged).summary()
     assert summary.values == "interchange" and summary.flip_accuracy == 1 and summary.units == 3
     assert summary.verdict is not None and summary.verdict.word == "switch" and not summary.verdict.failed
@@ -32,7 +31,7 @@ def test_it_finds_the_planted_units_and_says_what_was_done(exchanged: Path) -> N
     assert "exchanged at every step" in page and "On the same pairs the means flip" in page
 
 
-def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_path: Path) -> None:
+def test_evaluate_and_certify_exchange_too(pivotal, exchanged, tmp_path):
     best = RunFolder(exchanged).summary().best_run
     scores = json.loads(pivotal("evaluate", exchanged, "--json").out)
     assert scores["flip_accuracy"] == 1 and scores["kl"] == best.kl
@@ -51,7 +50,7 @@ def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_pa
     assert done.code == 0, done.err
 
 
-def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal: Any, exchanged: Path) -> None:
+def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal, exchanged):
     traces = RunFolder(exchanged).traces()
     assert traces is not None
     outcome = traces.pairs[traces.traces[0].pair]
@@ -72,9 +71,7 @@ def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal: Any, 
         ("generate", "RUN", "The noun0a near", "--direction", "plural"),
     ],
 )
-def test_text_without_a_counterfactual_prefix_gets_the_means(
-    pivotal: Any, exchanged: Path, arguments: tuple[str, ...]
-) -> None:
+def test_text_without_a_counterfactual_prefix_gets_the_means(pivotal, exchanged, arguments):
     done = pivotal(*(exchanged if part == "RUN" else part for part in arguments))
     assert done.code == 0
     assert "so the units are set to the means of those states" in done.err

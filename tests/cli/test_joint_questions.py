@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Outcome
@@ -32,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path) -> None:
+def test_pairs_are_pooled_and_each_question_is_scored(pivotal, folder):
     out, other = folder / "run", str(folder / "other.jsonl")
     joint = (*FIND[:3], other, *FIND[3:], "--labels", "one=singular,many=plural", "--out", str(out))
     assert "No pair of other is held out" in Outcome((*joint, "--test", "30", "--updates", "1", *QUICK)).err

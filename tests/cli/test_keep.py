@@ -1,8 +1,6 @@
 """`pivotal find --keep`: what must stay bounds the search, and what changes is reported beside the bound."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 from tests.finished_run import FIND
 
@@ -11,7 +9,7 @@ from pivotal import RunFolder
 QUICK = ("--controls", "0", "--evidence", "none")
 
 
-def test_what_must_stay_is_not_flipped(pivotal: Any, tmp_path: Path) -> None:
+def test_what_must_stay_is_not_flipped(pivotal, tmp_path):
     """The planted pairs cannot both flip and stay."""
     done = pivotal(*FIND, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
     assert done.code == 0, done.err
@@ -32,7 +30,7 @@ def test_what_must_stay_is_not_flipped(pivotal: Any, tmp_path: Path) -> None:
     assert scores["flip_accuracy"] == summary.flip_accuracy
 
 
-def test_a_broken_bound_is_said_in_the_result(pivotal: Any, tmp_path: Path) -> None:
+def test_a_broken_bound_is_said_in_the_result(pivotal, tmp_path):
     """The values of a search without a refit keep no bound."""
     options = ("-o", "updates=5", "-o", "refit=0", "--max-change", "0.000001", "--values", "unbounded")
     done = pivotal(*FIND[:3], *FIND[-2:], *options, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
@@ -44,7 +42,7 @@ def test_a_broken_bound_is_said_in_the_result(pivotal: Any, tmp_path: Path) -> N
     )
 
 
-def test_text_is_kept_by_its_kl(pivotal: Any, tmp_path: Path) -> None:
+def test_text_is_kept_by_its_kl(pivotal, tmp_path):
     (tmp_path / "some.txt").write_text(
         "The noun0a near noun1a\nThe noun1as often noun2a\nThe noun2a quite\n" * 4
     )
@@ -57,6 +55,6 @@ def test_text_is_kept_by_its_kl(pivotal: Any, tmp_path: Path) -> None:
     assert kept.kl is not None and kept.kl < 0.33
 
 
-def test_nothing_cannot_be_kept(pivotal: Any, tmp_path: Path) -> None:
+def test_nothing_cannot_be_kept(pivotal, tmp_path):
     pivotal(*FIND, "--keep", "", "--out", tmp_path / "run").refused("--keep", "it is empty")
     assert not (tmp_path / "run").exists()

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,12 +16,12 @@ from pivotal.units import MAX_UNITS
         *(("masks", "hard-concrete"), ("recipes", "regularisation"), ("exports", "transformer-lens")),
     ],
 )
-def test_list(pivotal: Any, kind: str, known: str) -> None:
+def test_list(pivotal, kind, known):
     done = pivotal("list", kind)
     assert done.code == 0 and known in done.out
 
 
-def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:
+def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal):
     from pivotal.models import load_model
     from pivotal.problem.problem import Problem
     from pivotal.questions.phenomena import load_phenomenon
@@ -40,7 +39,7 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
         assert most_units(Exchange().max_units, Problem(model, pairs, steps=steps)) == most
 
 
-def test_phenomena_have_labels_and_sizes(pivotal: Any) -> None:
+def test_phenomena_have_labels_and_sizes(pivotal):
     said = pivotal("list", "phenomena").out
     assert "singular / plural" in said and "12,000" in said
     listed = {one["name"]: one for one in json.loads(pivotal("list", "phenomena", "--json").out)["phenomena"]}
@@ -49,7 +48,7 @@ def test_phenomena_have_labels_and_sizes(pivotal: Any) -> None:
     assert listed["blimp:PATH"]["pairs"] is None
 
 
-def test_runs(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_runs(pivotal, run_folder, tmp_path):
     shutil.copytree(run_folder, tmp_path / "a")
     shutil.copytree(run_folder, tmp_path / "b")
     (tmp_path / "b" / "summary.json").unlink()
@@ -69,7 +68,7 @@ def test_runs(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     assert "planted in planted, every" in said and "unfinished" in said and "100%" in said
 
 
-def test_studies_are_listed_and_their_runs(pivotal: Any, tmp_path: Path) -> None:
+def test_studies_are_listed_and_their_runs(pivotal, tmp_path):
     recipe = tmp_path / "small.yaml"
     recipe.write_text(
         "name: small\ndefaults: {model: planted, phenomenon: planted, test: 81, updates: 5, refit: 0}\n"
@@ -83,7 +82,7 @@ def test_studies_are_listed_and_their_runs(pivotal: Any, tmp_path: Path) -> None
     assert run["kind"] == "run" and run["finished"]
 
 
-def test_folders_without_runs(pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_without_runs(pivotal, tmp_path, monkeypatch):
     assert "There are no runs" in pivotal("list", "runs", tmp_path).out
     monkeypatch.chdir(tmp_path)
     pivotal("list", "runs").refused("There is no folder runs")

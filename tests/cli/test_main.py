@@ -25,13 +25,13 @@ def options(verb: str) -> dict[str, Any]:
     return {flag: p for p in params if p.param_type_name == "option" for flag in p.opts if p.name != "help"}
 
 
-def test_help_names_every_verb(pivotal: Any) -> None:
+def test_help_names_every_verb(pivotal):
     said = pivotal("--help").out
     assert all(verb in said for verb in VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_option_has_help(verb: str) -> None:
+def test_every_option_has_help(verb):
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert command.help
     assert all(parameter.help for parameter in command.params), verb
@@ -39,16 +39,14 @@ def test_every_option_has_help(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_is_not_cut_in_a_narrow_terminal(
-    verb: str, pivotal: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_is_not_cut_in_a_narrow_terminal(verb, pivotal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     cut = [line for line in pivotal(verb, "--help").out.splitlines() if re.search(r"\w…\s*│", line)]
     assert not cut
     assert "\n" not in get_command(app).commands[verb].help.replace("\n\n", ""), "the terminal breaks lines"  # type: ignore[attr-defined]
 
 
-def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
+def test_an_option_of_several_verbs_takes_the_same_everywhere():
     """`-o` is one option, `--words` are words, `--split` is a way to split."""
     taken: dict[str, set[str]] = {}
     for info in app.registered_commands:
@@ -65,7 +63,7 @@ def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize("verbs", [JOBS, READERS])
-def test_a_shared_option_says_the_same_of_every_verb(verbs: tuple[str, ...]) -> None:
+def test_a_shared_option_says_the_same_of_every_verb(verbs):
     commands = get_command(app).commands  # type: ignore[attr-defined]
     said: dict[str, set[str]] = {}
     for parameter in (parameter for verb in verbs for parameter in commands[verb].params):
@@ -74,13 +72,13 @@ def test_a_shared_option_says_the_same_of_every_verb(verbs: tuple[str, ...]) -> 
     assert {name for name, helps in said.items() if len(helps) > 1} == own
 
 
-def test_version(pivotal: Any) -> None:
+def test_version(pivotal):
     from pivotal import __version__
 
     assert pivotal("--version").out.strip() == f"pivotal {__version__}"
 
 
-def test_an_unknown_verb_is_a_usage_error(pivotal: Any) -> None:
+def test_an_unknown_verb_is_a_usage_error(pivotal):
     pivotal("fnd").refused("No such command 'fnd'", "Did you mean 'find'?")
     pivotal("report", "r").refused("No such command 'report'. Did you mean 'show'?")
 
@@ -94,12 +92,12 @@ def test_an_unknown_verb_is_a_usage_error(pivotal: Any) -> None:
     ],
     ids=["help", "completion", "question"],
 )
-def test_what_must_be_quick_does_not_load_torch(code: str) -> None:
+def test_what_must_be_quick_does_not_load_torch(code):
     code = f"{code}; import sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2() -> None:
+def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2():
     done = subprocess.run(
         [sys.executable, "-m", "pivotal", "evaluate", "no-such-folder"],
         capture_output=True,
@@ -118,7 +116,7 @@ def process(*arguments: str, **streams: Any) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("list", "recipes"), ("--help",)])
-def test_an_output_that_is_full_is_a_sentence(arguments: tuple[str, ...]) -> None:
+def test_an_output_that_is_full_is_a_sentence(arguments):
     with open("/dev/full", "w") as full:
         done = process(*arguments, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
@@ -128,14 +126,14 @@ def test_an_output_that_is_full_is_a_sentence(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_messages_that_cannot_be_printed_do_not_stop_the_command() -> None:
+def test_messages_that_cannot_be_printed_do_not_stop_the_command():
     with open("/dev/full", "w") as full:
         done = process("list", "recipes", stdout=subprocess.PIPE, stderr=full)
         refused = process("show", "nowhere", stdout=subprocess.PIPE, stderr=full)
     assert (done.returncode, refused.returncode) == (0, 2)
 
 
-def test_an_output_without_unicode_gets_escapes() -> None:
+def test_an_output_without_unicode_gets_escapes():
     done = process(
         *("list", "recipes"),
         stdout=subprocess.PIPE,
@@ -145,11 +143,11 @@ def test_an_output_without_unicode_gets_escapes() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_arguments_that_are_not_text_are_refused(pivotal: Any) -> None:
+def test_arguments_that_are_not_text_are_refused(pivotal):
     pivotal("show", "r\udcff").refused("must be UTF-8 text", r"'r\udcff' is not")
 
 
-def test_memory_that_ran_out_is_a_sentence(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_ran_out_is_a_sentence(pivotal, monkeypatch):
     def exhausted(*_: object) -> None:
         raise MemoryError
 
@@ -157,9 +155,7 @@ def test_memory_that_ran_out_is_a_sentence(pivotal: Any, monkeypatch: pytest.Mon
     pivotal("show", "anything").refused("ran out of memory", "Saved files are kept")
 
 
-def test_control_characters_of_a_file_are_shown_and_not_obeyed(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_control_characters_of_a_file_are_shown_and_not_obeyed(pivotal, run_folder, tmp_path):
     shutil.copytree(run_folder, tmp_path / "r")
     evil = "\x1b]0;owned\x07\x1b[2J\u202ered\x9b31m"
     named = {"model": evil, "phenomenon": evil}

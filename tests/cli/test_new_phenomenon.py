@@ -1,10 +1,6 @@
 """`pivotal new-phenomenon`, and a template file where a phenomenon is named."""
 
 import json
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 TOY = """
 labels: [singular, plural]
@@ -17,7 +13,7 @@ templates: ["The {noun}", "The {noun} {near}"]
 """
 
 
-def test_it_writes_a_file_that_works(pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_a_file_that_works(pivotal, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = pivotal("new-phenomenon", "mine")
     assert done.code == 0 and "pivotal find wiki-lstm mine.yaml" in done.out
@@ -28,9 +24,7 @@ def test_it_writes_a_file_that_works(pivotal: Any, tmp_path: Path, monkeypatch: 
     pivotal("new-phenomenon", "third", "--like", "agreement-bee").refused("Did you mean 'agreement-be'?")
 
 
-def test_a_template_file_is_a_question_and_its_slips_are_told(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_a_template_file_is_a_question_and_its_slips_are_told(pivotal, run_folder, tmp_path):
     path = tmp_path / "toy.yaml"
     path.write_text(TOY)
     done = pivotal("evaluate", run_folder, path, "--part", "all", "--json")

@@ -4,20 +4,18 @@ import signal
 import socket
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
 from tests.processes import Process, until
 
 
-def test_without_the_extra_it_says_what_to_install(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_what_to_install(pivotal, monkeypatch):
     monkeypatch.delitem(sys.modules, "pivotal.serve.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     pivotal("serve").refused("needs uvicorn, which is not installed", "pip install 'pivotal[serve]'")
 
 
-def test_a_port_in_use_is_named(pivotal: Run, run_folder: Path) -> None:
+def test_a_port_in_use_is_named(pivotal, run_folder):
     pytest.importorskip("uvicorn")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -26,14 +24,14 @@ def test_a_port_in_use_is_named(pivotal: Run, run_folder: Path) -> None:
         pivotal("serve", run_folder, "--port", port).refused(f"port {port} cannot be used", "--port")
 
 
-def test_only_runs_are_served(pivotal: Run, tmp_path: Path) -> None:
+def test_only_runs_are_served(pivotal, tmp_path):
     pytest.importorskip("uvicorn")
     pivotal("serve", tmp_path / "none").refused("is not a run folder")
     pivotal("serve", tmp_path, "--device", "abacus").refused("abacus")
 
 
 @pytest.mark.slow
-def test_a_signal_ends_it_cleanly(run_folder: Path, tmp_path: Path) -> None:
+def test_a_signal_ends_it_cleanly(run_folder, tmp_path):
     pytest.importorskip("uvicorn")
     served = run_folder / "interventions" / "0"
     process = Process("pivotal", "serve", served, "--port", "0", cwd=tmp_path)

@@ -6,7 +6,6 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
 from tests.report.study_rows import runs
 
 from pivotal.jobs.study.recipe import read_recipe
@@ -41,7 +40,7 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # -- a run ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
+def test_a_finished_run(pivotal, run_folder):
     done = pivotal("show", run_folder)
     assert done.code == 0
     summary = json.loads((run_folder / "summary.json").read_text())
@@ -63,7 +62,7 @@ def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
         assert part in done.out, part
 
 
-def test_the_newest_run_without_a_name(pivotal: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_run_without_a_name(pivotal, copy, monkeypatch):
     monkeypatch.chdir(copy.parent)
     assert pivotal("show").code == 2
     (copy.parent / "runs").mkdir()
@@ -71,9 +70,7 @@ def test_the_newest_run_without_a_name(pivotal: Run, copy: Path, monkeypatch: py
     assert json.loads(pivotal("show", "--json").out)["folder"] == str(Path("runs", "one"))
 
 
-def test_open_opens_the_newest_page_or_the_one_that_is_named(
-    pivotal: Run, copy: Path, study: Path, browser: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_opens_the_newest_page_or_the_one_that_is_named(pivotal, copy, study, browser, monkeypatch):
     monkeypatch.chdir(copy.parent)
     pivotal("open").refused("There is no run in runs")
     (copy.parent / "runs").mkdir()
@@ -83,7 +80,7 @@ def test_open_opens_the_newest_page_or_the_one_that_is_named(
     assert browser == [(folder / "report.html").as_uri() for folder in (there, study)]
 
 
-def test_json_of_a_run(pivotal: Run, run_folder: Path) -> None:
+def test_json_of_a_run(pivotal, run_folder):
     shown = json.loads(pivotal("show", run_folder, "--json").out)
     assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())
     assert (shown["kind"], shown["report"]) == ("run", None)
@@ -92,7 +89,7 @@ def test_json_of_a_run(pivotal: Run, run_folder: Path) -> None:
     assert {"summary.json", "run.json", "interventions"} <= set(shown["files"])
 
 
-def test_an_unfinished_run_says_how_to_resume_it(pivotal: Run, copy: Path) -> None:
+def test_an_unfinished_run_says_how_to_resume_it(pivotal, copy):
     (copy / "summary.json").unlink()
     done = pivotal("show", copy)
     assert done.code == 0 and "not finished. To resume it: pivotal find planted planted" in done.out
@@ -103,7 +100,7 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal: Run, copy: Path) -> No
 # -- the page -------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_run_comes_out_the_same(run_folder: Path, tmp_path: Path, pivotal: Run) -> None:
+def test_the_page_of_a_run_comes_out_the_same(run_folder, tmp_path, pivotal):
     copy = Path(shutil.copytree(run_folder, tmp_path / run_folder.name))
     (copy / "report.html").unlink()
     said = pivotal("show", copy, "--page")
@@ -116,7 +113,7 @@ def test_the_page_of_a_run_comes_out_the_same(run_folder: Path, tmp_path: Path, 
     assert made == was
 
 
-def test_a_missing_page_is_written_before_it_is_opened(copy: Path, browser: list[str], pivotal: Run) -> None:
+def test_a_missing_page_is_written_before_it_is_opened(copy, browser, pivotal):
     (copy / "report.html").unlink()
     assert pivotal("open", copy).code == 0
     assert (copy / "report.html").is_file() and browser[0].endswith("/a%20run/report.html")
@@ -125,16 +122,14 @@ def test_a_missing_page_is_written_before_it_is_opened(copy: Path, browser: list
     assert (copy / "report.html").stat().st_mtime_ns == written and len(browser) == 2
 
 
-def test_a_damaged_summary_is_refused(copy: Path, pivotal: Run) -> None:
+def test_a_damaged_summary_is_refused(copy, pivotal):
     summary = json.loads((copy / "summary.json").read_text())
     summary["example"]["direction"] = "dual"
     (copy / "summary.json").write_text(json.dumps(summary))
     pivotal("show", copy).refused("summary.json", "the example flips to 'dual', which is no label")
 
 
-def test_without_a_browser_the_file_is_named(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch, pivotal: Run
-) -> None:
+def test_without_a_browser_the_file_is_named(run_folder, monkeypatch, pivotal):
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     done = pivotal("open", run_folder)
     assert done.code == 2 and f"Open this file in one: {run_folder / 'report.html'}" in done.err
@@ -143,7 +138,7 @@ def test_without_a_browser_the_file_is_named(
 # -- a study --------------------------------------------------------------------------------------------------------
 
 
-def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) -> None:
+def test_tables_of_a_study_are_printed_and_written(study, pivotal):
     said = pivotal("show", study)
     assert said.code == 0 and "90.0 ± 10.0" in said.out and "88.0 ± 0.2" in said.out
     assert not (study / "report.html").exists()
@@ -153,15 +148,13 @@ def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) ->
     assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])
 
 
-def test_a_damaged_row_is_refused(study: Path, pivotal: Run) -> None:
+def test_a_damaged_row_is_refused(study, pivotal):
     path = study / "results.jsonl"
     path.write_text(path.read_text()[:-30])
     pivotal("show", study).refused("results.jsonl, line 3 must be JSON", "Remove the line")
 
 
-def test_options_that_do_not_fit_the_folder(
-    run_folder: Path, study: Path, tmp_path: Path, pivotal: Run, browser: list[str]
-) -> None:
+def test_options_that_do_not_fit_the_folder(run_folder, study, tmp_path, pivotal, browser):
     pivotal("open", tmp_path).refused("not a run folder")
     pivotal("show", run_folder, "--site", tmp_path).refused("--site is for a study")
     assert browser == []

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+def test_a_study_from_plan_to_end(pivotal, recipe, tmp_path):
     out = tmp_path / "out"
     planned = pivotal("study", recipe, "--out", out, "--dry-run")
     assert planned.code == 0 and not out.exists()
@@ -46,7 +45,7 @@ def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) ->
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
 
 
-def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+def test_failed_runs_are_told_by_the_exit_code(pivotal, recipe, tmp_path):
     recipe.write_text(RECIPE.replace("phenomenon: planted", "phenomenon: gender-bias"))
     outcome = pivotal("study", recipe, "--out", tmp_path / "out", "--json")
     assert outcome.code == 1
@@ -57,7 +56,7 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_p
     assert "planted cannot score any of the" in outcome.out
 
 
-def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+def test_bad_recipes_are_sentences(pivotal, recipe, tmp_path):
     out = tmp_path / "out"
     pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
     pivotal("atlas", "smal").refused("there is no smal. Did you mean 'small'?")
@@ -72,7 +71,7 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
     assert not out.exists()
 
 
-def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+def test_two_folders_are_merged(pivotal, recipe, tmp_path):
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder, cell in zip(folders, "32", strict=True):
         assert pivotal("study", recipe, "--out", folder, "--only", cell, "-q").code == 0
@@ -88,7 +87,7 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     pivotal("study", recipe, *both, "--dry-run", "--seeds", 2).refused("Leave --seeds and --dry-run out")
 
 
-def test_pages_that_were_written_show_new_rows(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+def test_pages_that_were_written_show_new_rows(pivotal, recipe, tmp_path):
     out, folder = ("--out", tmp_path / "out"), tmp_path / "out"
     recipe.write_text(RECIPE.replace("{max_units: 3}", "{max_units: 1}"))
     pivotal("atlas", recipe, *out, "--only", "1")

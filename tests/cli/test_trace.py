@@ -5,7 +5,6 @@ import re
 import shutil
 from math import exp
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.figures import real_figures
@@ -22,7 +21,7 @@ def kept(run_folder: Path) -> Traces:
     return traces
 
 
-def test_a_sentence_of_one_s_own(pivotal: Any, run_folder: Path) -> None:
+def test_a_sentence_of_one_s_own(pivotal, run_folder):
     done = pivotal("trace", run_folder, "The noun0a near verb0as")
     assert done.code == 0, done.err
     assert "set at every word for plural" in done.out
@@ -32,7 +31,7 @@ def test_a_sentence_of_one_s_own(pivotal: Any, run_folder: Path) -> None:
     assert "untouched" in words and "KL" in words and "hidden.0" in words
 
 
-def test_the_numbers_are_those_of_generate(pivotal: Any, run_folder: Path) -> None:
+def test_the_numbers_are_those_of_generate(pivotal, run_folder):
     """Another way into the model: the probabilities of the next word, side by side."""
     trace = json.loads(pivotal("trace", run_folder, "The noun0a near verb0as", "--json").out)
     said = pivotal(
@@ -46,13 +45,13 @@ def test_the_numbers_are_those_of_generate(pivotal: Any, run_folder: Path) -> No
             assert exp(log_p[-1]) == pytest.approx(p[word], rel=1e-3)
 
 
-def test_a_held_out_pair_has_the_trace_that_find_stored(pivotal: Any, run_folder: Path, kept: Traces) -> None:
+def test_a_held_out_pair_has_the_trace_that_find_stored(pivotal, run_folder, kept):
     stored = kept.traces[0]
     anew = json.loads(pivotal("trace", run_folder, "--pair", stored.pair, "--json").out)
     assert anew == stored.as_dict() and anew["prefix"] == kept.pairs[stored.pair].prefix
 
 
-def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> None:
+def test_a_single_step_is_set_at_its_cue(pivotal, single_folder):
     sentence = ("trace", single_folder, "The noun0a near verb0as")
     found = json.loads(pivotal(*sentence, "--json").out)
     assert found["cue"] == 1 and found["edited"] == [0, 1, 0]
@@ -61,7 +60,7 @@ def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> N
     assert later["cue"] == 2 and later["edited"] == [0, 0, 1]
 
 
-def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+def test_an_intervention_by_itself(pivotal, run_folder, tmp_path):
     shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     assert pivotal("trace", tmp_path / "units", "The noun0a verb0as", "--model", "planted").code == 0
     pivotal("trace", tmp_path / "units", "--pair", "0").refused("without its run", "sentence of your own")
@@ -69,9 +68,7 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
 
-def test_an_intervention_by_itself_takes_no_words_of_other_pairs(
-    pivotal: Any, run_folder: Path, tmp_path: Path
-) -> None:
+def test_an_intervention_by_itself_takes_no_words_of_other_pairs(pivotal, run_folder, tmp_path):
     """The card names a question that has other pairs here than where the units were found."""
     shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     card = json.loads((tmp_path / "units" / "card.json").read_text())
@@ -81,9 +78,7 @@ def test_an_intervention_by_itself_takes_no_words_of_other_pairs(
     assert pivotal(*sentence, "--words", "verb0as,verb0a", "--cue", "1").code == 0
 
 
-def test_a_figure_and_the_numbers_are_files(
-    pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path
-) -> None:
+def test_a_figure_and_the_numbers_are_files(pivotal, run_folder, kept, tmp_path):
     """tests/report/test_trace_picture.py writes every kind of file."""
     stored = kept.traces[0]
     with real_figures():
@@ -97,9 +92,7 @@ def test_a_figure_and_the_numbers_are_files(
     assert "Heat maps of 3 units" in text and all(token in text for token in stored.tokens)
 
 
-def test_python_of_the_page(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_of_the_page(run_folder, tmp_path, monkeypatch, capsys):
     shutil.copytree(run_folder, tmp_path / "runs" / "demo")
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "read-a-trace.md"
@@ -119,5 +112,5 @@ def test_python_of_the_page(
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],
 )
-def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:
+def test_bad_input(pivotal, run_folder, arguments, parts):
     pivotal("trace", run_folder, *arguments).refused(*parts)

@@ -3,7 +3,6 @@
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ def text(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_a_model_that_the_other_verbs_take(pivotal: Any, text: list[Path], tmp_path: Path) -> None:
+def test_a_model_that_the_other_verbs_take(pivotal, text, tmp_path):
     out = tmp_path / "model"
     done = pivotal("train-lm", "--corpus", *text, "--out", out, *SMALL, "--cell", "gru", "--tied")
     assert done.code == 0, done.err
@@ -33,7 +32,7 @@ def test_a_model_that_the_other_verbs_take(pivotal: Any, text: list[Path], tmp_p
     again.refused("This training is finished")
 
 
-def test_every_setting_is_an_option(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_is_an_option(pivotal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = pivotal("train-lm", "--help").out
     for field in fields(Settings):
@@ -41,7 +40,7 @@ def test_every_setting_is_an_option(pivotal: Any, monkeypatch: pytest.MonkeyPatc
     assert "0.003 (fast), 20.0 (gulordava)" in shown
 
 
-def test_flags_and_their_opposites(pivotal: Any, text: list[Path], tmp_path: Path) -> None:
+def test_flags_and_their_opposites(pivotal, text, tmp_path):
     for i, flags in enumerate((("--tied", "--as-it-stands"), ("--untied", "--shuffle"))):
         given = ["--corpus", *text, *SMALL, *flags, "--recipe", "gulordava", "--valid-share", 0.1, "--out"]
         assert pivotal("train-lm", *given, tmp_path / f"model-{i}").code == 0
@@ -59,14 +58,7 @@ def test_flags_and_their_opposites(pivotal: Any, text: list[Path], tmp_path: Pat
         (("--corpus", "TEXT", "--out", "m", "--cell", "rnn"), "'rnn'"),
     ],
 )
-def test_bad_input_is_refused(
-    pivotal: Any,
-    text: list[Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[object, ...],
-    message: str,
-) -> None:
+def test_bad_input_is_refused(pivotal, text, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     pivotal("train-lm", *(text[0] if a == "TEXT" else a for a in arguments)).refused(message)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.txt", "second.txt"]

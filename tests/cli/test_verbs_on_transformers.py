@@ -3,7 +3,6 @@
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -32,14 +31,7 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("steps", "sites"), [pytest.param("every", "mlp", marks=pytest.mark.slow), ("single", "head,mlp.1")]
 )
-def test_find_evaluate_generate_trace(
-    pivotal: Any,
-    question: tuple[Path, Path],
-    steps: str,
-    sites: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_find_evaluate_generate_trace(pivotal, question, steps, sites, tmp_path, monkeypatch):
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     model, pairs = question
     settings = ("--sites", sites, "--max-units", 3, "--updates", 40, "-o", "refit=10", "--batch-nodes", 64)
@@ -62,9 +54,7 @@ def test_find_evaluate_generate_trace(
     assert len(stored["pairs"]) == len(stored["traces"]) == summary["pairs"]["test"]
 
 
-def test_memory_that_runs_out_beside_the_models_own_passes(
-    pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_beside_the_models_own_passes(pivotal, question, tmp_path, monkeypatch):
     """In its passes a search goes on with fewer nodes; elsewhere, as in the softmax of all positions, one is told what
     to do."""
 
@@ -77,9 +67,7 @@ def test_memory_that_runs_out_beside_the_models_own_passes(
 
 
 @pytest.mark.slow
-def test_texts_longer_than_the_positions_of_a_model(
-    pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_longer_than_the_positions_of_a_model(pivotal, question, tmp_path, monkeypatch):
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     save_tiny(tmp_path / "tiny-gpt2", "gpt2", bos=True)
     long = tuple(MinimalPair(f"The {noun}" + " near" * 70, 1, ("runs", "run")) for noun in ("doctor", "car"))

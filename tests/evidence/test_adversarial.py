@@ -53,13 +53,11 @@ def verdict(pairs: PairSet, place: Path) -> Verdict:
 
 
 @pytest.mark.parametrize("words", [[("water", "office")], [("film", "paper"), ("state", "city")]])
-def test_labels_that_only_name_what_the_model_prefers_are_no_evidence(
-    words: list[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_labels_that_only_name_what_the_model_prefers_are_no_evidence(words, tmp_path):
     found = verdict(labelled_by_the_model(*words), tmp_path)
     assert found.word == "no evidence" and "the model knows it" in [check.name for check in found.failed]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
-def test_noisy_labels_do_not_hide_a_switch(share: float, tmp_path: Path) -> None:
+def test_noisy_labels_do_not_hide_a_switch(share, tmp_path):
     assert verdict(noisy(share), tmp_path).word in ("switch", "decide")

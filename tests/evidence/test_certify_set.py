@@ -32,7 +32,7 @@ def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
 @BOTH
 @pytest.mark.parametrize("effort", [QUICK, EXACT], ids=["screened", "exact"])
 @pytest.mark.slow
-def test_the_planted_set_is_confirmed(steps: str, effort: Effort) -> None:
+def test_the_planted_set_is_confirmed(steps, effort):
     problem, planted = problem_of(steps, seed=3), plant(3)
     made = certify(fitted(problem, planted.units), problem, effort=effort)
     assert made.holds and made.found.flipped > 0.99
@@ -48,7 +48,7 @@ def test_the_planted_set_is_confirmed(steps: str, effort: Effort) -> None:
 
 
 @BOTH
-def test_a_decoy_set_is_refuted_by_a_planted_unit(steps: str) -> None:
+def test_a_decoy_set_is_refuted_by_a_planted_unit(steps):
     problem = problem_of(steps)
     made = certify(fitted(problem, plant().decoys), problem, effort=QUICK)
     assert not made.holds and not made.neighbours.optimal
@@ -58,7 +58,7 @@ def test_a_decoy_set_is_refuted_by_a_planted_unit(steps: str) -> None:
     assert "does not hold" in verdict(made)
 
 
-def test_an_idle_unit_is_named() -> None:
+def test_an_idle_unit_is_named():
     problem = problem_of("every")
     idle = plant().decoys[0]
     made = certify(fitted(problem, (*plant().units, idle)), problem, effort=QUICK)
@@ -66,7 +66,7 @@ def test_an_idle_unit_is_named() -> None:
     assert f"{idle} is not needed" in verdict(made)
 
 
-def test_a_set_of_all_units_has_no_neighbours() -> None:
+def test_a_set_of_all_units_has_no_neighbours():
     problem = Problem(plant().model, PAIRS.sample(60), steps="every", sites="hidden.0")
     made = certify(fitted(problem, tuple(problem.space)), problem, effort=QUICK)
     near = made.neighbours
@@ -80,7 +80,7 @@ def test_a_set_of_all_units_has_no_neighbours() -> None:
 
 @pytest.mark.parametrize(("max_kl", "refuted"), [(0.005, False), (2.0, True)])
 @pytest.mark.slow
-def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
+def test_rivals_must_keep_the_bound_on_kl(max_kl, refuted):
     """To flip a verb costs 0.04 nats at least. Where that much is allowed, a planted unit refutes a set of decoys,
     which cost nothing and flip nothing; where it is not, no rival does."""
     problem = problem_of("every")
@@ -92,7 +92,7 @@ def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
     assert f"keep KL within {max_kl:g}" in " ".join(sentences(made))
 
 
-def test_the_words() -> None:
+def test_the_words():
     """How many of the drawn swaps score well differs between processors, so the test writes that number itself."""
     problem = problem_of("every")
     made: Certificate = certify(fitted(problem, plant().units), problem, test=problem, effort=QUICK)
@@ -122,7 +122,7 @@ def test_the_words() -> None:
         assert [row[0] for row in units_table(without_ablation).rows] == list(content.found.units)
 
 
-def test_one_rule_for_every_part_of_a_certificate() -> None:
+def test_one_rule_for_every_part_of_a_certificate():
     """Three pairs, one for each planted unit: without a unit a third of the flips is lost, which is less than two
     standard errors of so few. So no unit matters, and two units are enough."""
     three = tuple(next(pair for pair in PAIRS if pair.group == group) for group in PAIRS.groups)
@@ -134,7 +134,7 @@ def test_one_rule_for_every_part_of_a_certificate() -> None:
     assert round(3 * made.smaller[1].best.flipped) == 2 and made.smaller[1].enough
 
 
-def test_bad_input() -> None:
+def test_bad_input():
     problem = problem_of("every")
     with pytest.raises(PivotalError, match="steps='single'"):
         certify(fitted(problem_of("single"), plant().units), problem)
@@ -145,9 +145,7 @@ def test_bad_input() -> None:
             Effort(**settings)  # type: ignore[arg-type]
 
 
-def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(monkeypatch):
     problem = Problem(plant().model, PAIRS.sample(60), steps="every", values="natural")
     low, high = problem.natural_range()
     outside = []

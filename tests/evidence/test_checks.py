@@ -1,8 +1,6 @@
 """The checks on models whose truth is known."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from tests.interventions import intervention_of
 from tests.models.small import recurrent
 from tests.planted import PAIRS, PLANTED
 
-from pivotal import Intervention, Problem, Question
+from pivotal import Problem, Question
 from pivotal.evidence.checks import (
     dose_response,
     interchange,
@@ -34,7 +32,7 @@ from pivotal.report.evidence import further_table, interchange_sentence, redunda
 from pivotal.searches import Exchange, LearnedMask
 
 
-def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
+def test_the_dose_runs_from_untouched_to_the_found_values(problem, found):
     dose = dose_response(Examination(found, problem))
     at = dict(zip(dose.doses, dose.flip_accuracy, strict=True))
     assert at[0.0] == 0 and at[1.0] == 1 and list(dose.flip_accuracy) == sorted(dose.flip_accuracy)
@@ -46,16 +44,14 @@ def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, foun
     assert (wrong.half, wrong.wrong_way) == (None, 1)
 
 
-def test_an_edit_towards_a_label_turns_preferences_away_only_if_labels_are_permuted(
-    problem: Problem, found: Intervention
-) -> None:
+def test_an_edit_towards_a_label_turns_preferences_away_only_if_labels_are_permuted(problem, found):
     assert turned_away(Examination(found, problem)).value == 0
     mixed = Examination(found, problem.on(permuted(problem.pairs)))
     flipped, away = mixed.share(mixed.flipped), turned_away(mixed)
     assert 0.3 < flipped.value < 0.7 and flipped.low < away.value < flipped.high
 
 
-def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Intervention) -> None:
+def test_the_decoder_reads_planted_units_directly(problem, found):
     paths = paths_of(Examination(found, problem))
     assert paths.change > 0
     assert paths.direct == pytest.approx(1, abs=1e-4) and paths.last_step == pytest.approx(1, abs=1e-4)
@@ -73,7 +69,7 @@ def two_layers() -> tuple[RecurrentLM, Problem]:
     return model, Problem(model, PairSet("four", ("singular", "plural"), pairs))
 
 
-def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> None:
+def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen():
     model, problem = two_layers()
     space = model.unit_space()
     units = (space.unit(2), space.unit(10))
@@ -92,7 +88,7 @@ def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> 
 
 
 @pytest.mark.slow
-def test_a_real_change_of_the_cue(problem: Problem) -> None:
+def test_a_real_change_of_the_cue(problem):
     swap = cue_swap(problem)
     assert swap is not None
     assert swap.flipped.value == 1 and {share.value for share in swap.right.values()} == {1.0}
@@ -114,7 +110,7 @@ def test_a_real_change_of_the_cue(problem: Problem) -> None:
     assert cue_swap(Problem(PLANTED.model, replace(PAIRS, pairs=bare))) is None
 
 
-def test_a_change_that_adds_a_token_at_the_end() -> None:
+def test_a_change_that_adds_a_token_at_the_end():
     """ "He did" and "He didn't" (did n't) differ in no token of the first. Their last positions are compared."""
     vocabulary = ["<eos>", "<unk>", "He", "did", "n't", "yet", "already"]
     model = recurrent(vocabulary, "rnn")
@@ -127,7 +123,7 @@ def test_a_change_that_adds_a_token_at_the_end() -> None:
     assert swap.kl == pytest.approx(float((p.exp() * (p - q)).sum()) / 3, rel=1e-4) and swap.kl > 0
 
 
-def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> None:
+def test_ordinary_text_costs_nothing_if_nothing_changes(found):
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
     cost = text_cost(found, model, lines)
     assert cost is not None
@@ -148,7 +144,7 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     assert text_cost(single, model, ["The noun0a"]) is None, "nothing follows the edit in the middle"
 
 
-def test_effects_on_the_same_question_and_on_another(found: Intervention) -> None:
+def test_effects_on_the_same_question_and_on_another(found):
     subject = Subject.of(PAIRS)
     same = effect_on(found, PLANTED.model, PAIRS.sample(100), subject)
     assert same.related and same.flipped is not None and same.flipped.value == 1
@@ -167,14 +163,14 @@ def test_effects_on_the_same_question_and_on_another(found: Intervention) -> Non
     assert other.moved == pytest.approx(0.5, abs=0.1), "half of the preferences move, towards either number"
 
 
-def test_a_real_change_of_the_cue_changes_its_words_in_other_questions() -> None:
+def test_a_real_change_of_the_cue_changes_its_words_in_other_questions():
     subject = Subject.of(PAIRS)
     own, other = subject.changed(PAIRS[:5])
     assert len(own) == 5 and all(b.prefix in b_of.counterfactuals for b, b_of in zip(other, own, strict=True))
     assert not len(subject.changed(PairSet("none", ("a", "b"), (MinimalPair("x y", 0, ("a", "b"), "a"),)))[0])
 
 
-def test_planted_units_are_necessary_and_decoys_are_not(problem: Problem, found: Intervention) -> None:
+def test_planted_units_are_necessary_and_decoys_are_not(problem, found):
     held = necessity(Examination(found, problem), 0)
     assert held.untouched.value == 1 and held.held.value < 0.8 and held.resampled < 0.8
     assert held.random == (1,) * 5, "no random set comes near, so only the costliest on few prefixes are held"
@@ -182,7 +178,7 @@ def test_planted_units_are_necessary_and_decoys_are_not(problem: Problem, found:
     assert decoys.held.value == 1 and len(decoys.random) == 19, "every random set costs as much"
 
 
-def test_permuted_labels_keep_the_preferences_and_lose_the_meaning() -> None:
+def test_permuted_labels_keep_the_preferences_and_lose_the_meaning():
     mixed = permuted(PAIRS, seed=1)
     assert len(mixed) == len(PAIRS) and Problem(PLANTED.model, mixed).clean_accuracy == 1
     exchanged = {pair.prefix for pair, old in zip(mixed, PAIRS, strict=True) if pair.words != old.words}
@@ -195,7 +191,7 @@ def test_permuted_labels_keep_the_preferences_and_lose_the_meaning() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
+def test_a_search_finds_little_where_there_is_nothing_to_find():
     train, test = PAIRS.split(200)
     problems = Problem(PLANTED.model, train), Problem(PLANTED.model, test)
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
@@ -203,7 +199,7 @@ def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
     assert max(mixed.flip_accuracy) < 0.75 and len(mixed.units) == 1
 
 
-def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, found: Intervention) -> None:
+def test_values_in_the_natural_range_stay_and_others_move(problem, found):
     natural = natural_range(Examination(found, problem))
     assert natural.flipped.value == 1 and len(natural.ranges) == 3
     for unit in natural.ranges:  # the states of a planted unit are about +-0.87
@@ -216,7 +212,7 @@ def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, foun
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, found: Intervention) -> None:
+def test_counterfactual_states_of_planted_units_flip_everything(steps, found):
     problem = Problem(PLANTED.model, PAIRS.sample(200), steps=steps)
     swapped = interchange(Examination(replace(found, steps=steps), problem))
     assert swapped is not None and swapped.flipped.value == 1 and swapped.whole_site.value == 1
@@ -228,9 +224,7 @@ def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, foun
 
 
 @pytest.mark.parametrize("values", ["natural", "interchange"])
-def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(
-    values: Any, found: Intervention
-) -> None:
+def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(values, found):
     """In a quarter of these pairs the forms are exchanged, so the model prefers the word of the other form."""
     pairs = PAIRS.sample(80)
     other = dict(zip(PAIRS.labels, PAIRS.labels[::-1], strict=True))
@@ -251,7 +245,7 @@ def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(
     )
 
 
-def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
+def test_an_interchange_of_everything_is_the_counterfactual_sentence():
     """Each of these sentences is the counterfactual of another, and some make the model prefer the other word."""
     model, _ = two_layers()
     texts = [f"The {a} {b}" for a in ("cat", "dogs", "now", "run") for b in ("cat", "dogs", "now", "runs")]
@@ -270,7 +264,7 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
 
 
 @pytest.mark.slow
-def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
+def test_planted_units_decide_what_was_planted(tmp_path):
     search = LearnedMask(max_units=3.0, updates=60, refit=20)
     question = Question("planted", "planted", test=200)
     found = find(question, search, out=str(tmp_path / "run"), evidence="full")
@@ -287,7 +281,7 @@ def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_set_that_says_the_same_is_found_and_no_third() -> None:
+def test_a_second_set_that_says_the_same_is_found_and_no_third():
     """The output reads the decoys too, so either set flips every preference and neither is necessary."""
     model = PLANTED.model
     weights = {name: tensor.clone() for name, tensor in model._weights.items()}

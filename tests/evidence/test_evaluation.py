@@ -22,9 +22,7 @@ from pivotal.records.summary import Control
 from pivotal.searches.base import interventions_of
 
 
-def test_the_whole_set_flips_everything_and_each_unit_is_missed(
-    problem: Problem, found: Intervention
-) -> None:
+def test_the_whole_set_flips_everything_and_each_unit_is_missed(problem, found):
     scores = evaluate(found, problem)
     assert scores.flip_accuracy == shares_of(problem.pairs)(np.ones(300, bool))
     assert scores.flip_accuracy.n == len(problem) == 300
@@ -39,7 +37,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     json.dumps(scores.as_dict())
 
 
-def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, found: Intervention) -> None:
+def test_shares_by_direction_and_group_are_those_of_the_parts(problem, found):
     """One direction and one class spoiled: the parts tell which."""
     values = np.array(found.values)
     values[1] = 1.0  # set to singular when it should be plural
@@ -57,7 +55,7 @@ def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, 
     assert min(share.value for share in scores.by_group.values()) == 0
 
 
-def test_a_direction_without_pairs_is_left_out(problem: Problem, found: Intervention) -> None:
+def test_a_direction_without_pairs_is_left_out(problem, found):
     singular = PairSet("one", PAIRS.labels, tuple(p for p in problem.pairs if p.label == "singular"))
     assert list(evaluate(found, problem.on(singular)).by_direction) == ["plural"]
 
@@ -73,9 +71,7 @@ def control_of(found: Intervention, on: Problem, terms: Terms = FREE, sets: int 
     return random_control(Examination(found, on), on, sets, terms, seed=0, **more)
 
 
-def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
-    problem: Problem, found: Intervention
-) -> None:
+def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(problem, found):
     held_out = Examination(found, problem.on(PAIRS[300:500]))
     control, again = (random_control(held_out, problem, 4, Terms(), seed=0, accuracy=1.0) for _ in range(2))
     assert control == again and control.sets == len(control.flip_accuracy) == 4
@@ -85,9 +81,7 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     assert random_control(held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
 
 
-def test_a_random_set_that_flips_exactly_as_many_does_as_well(
-    problem: Problem, found: Intervention, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_random_set_that_flips_exactly_as_many_does_as_well(problem, found, monkeypatch):
     """One planted unit flips the pairs of its class, a share that no binary fraction can express."""
     one = found.without(2).without(0)
     mask, _ = dense(one, problem.space)
@@ -99,9 +93,7 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
     assert control.p_value == 1
 
 
-def test_every_random_set_that_does_as_well_counts_however_few_rank_first(
-    problem: Problem, found: Intervention, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_random_set_that_does_as_well_counts_however_few_rank_first(problem, found, monkeypatch):
     """Eight of forty sets are copies, and the leading eighth are five."""
     drawn = matched_sets(found, problem, 40, seed=0)
     drawn[::5] = dense(found, problem.space)[0]
@@ -113,9 +105,7 @@ def test_every_random_set_that_does_as_well_counts_however_few_rank_first(
     assert problem.work.forward - before < 40 * problem.sample(64, 0).tree.n_live, "not all others are run"
 
 
-def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
-    problem: Problem, found: Intervention
-) -> None:
+def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(problem, found):
     """No values of a unit keep a bound as tight as this one. Where ours breaks it too, flips alone are compared."""
     tight = Terms(max_kl=1e-9)
     for terms, excess, expected in ((Terms(), {}, (0, 1)), (tight, {"excess": 0.0}, (4, 1 / 5)),
@@ -124,7 +114,7 @@ def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
         assert (control.broken, control.p_value) == pytest.approx(expected)
 
 
-def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Problem) -> None:
+def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem):
     """Of so many units that a random set has planted ones among them."""
     mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
     (many,) = interventions_of(problem, mask, mask.float())
@@ -135,7 +125,7 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
     assert control_of(many, problem, Terms(max_kl=1e-9), accuracy=1.0, excess=0.0).mean < flips.mean
 
 
-def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
+def test_controls_come_with_training_pairs_only(problem, found):
     assert evaluate(found, problem).control is None
     with pytest.raises(PivotalError, match="Pass them as train="):
         evaluate(found, problem, controls=2)
@@ -151,7 +141,7 @@ def random_model(width: int, layers: int) -> Problem:
 
 @pytest.mark.parametrize("layers", [1, 8])
 @pytest.mark.parametrize("sets", [1, 2, 5])
-def test_any_number_of_controls(layers: int, sets: int) -> None:
+def test_any_number_of_controls(layers, sets):
     problem = random_model(4, layers)
     mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
     mask[..., 0] = True
@@ -160,7 +150,7 @@ def test_any_number_of_controls(layers: int, sets: int) -> None:
     assert control.sets == len(control.flip_accuracy) == sets and control.p_value == 1
 
 
-def test_random_sets_have_as_many_units_in_each_site() -> None:
+def test_random_sets_have_as_many_units_in_each_site():
     problem = random_model(40, 3)
     mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
     mask[0, 0, [3, 5, 90]] = mask[0, 1, [3, 5]] = True
@@ -178,7 +168,7 @@ def test_random_sets_have_as_many_units_in_each_site() -> None:
 # -- on which problem --
 
 
-def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_bounds_change_no_score(problem, monkeypatch):
     mask = (torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(0)) < 0.2).float()
     values = torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
     many = interventions_of(problem, mask.bool(), values)
@@ -189,14 +179,14 @@ def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.Mon
     assert np.allclose(score_many(many, problem)[1], kl, atol=1e-5)
 
 
-def test_another_model_is_refused_unless_any_is_allowed(found: Intervention) -> None:
+def test_another_model_is_refused_unless_any_is_allowed(found):
     other = Problem(plant(1).model, PAIRS.sample(50))
     with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
         evaluate(found, other)
     assert evaluate(found, other, any_model=True).flip_accuracy.value < 1
 
 
-def test_exchanged_labels_and_other_steps_are_refused(problem: Problem, found: Intervention) -> None:
+def test_exchanged_labels_and_other_steps_are_refused(problem, found):
     """Values are told apart by the order of the labels: scores of the wrong ones would look like a bad result."""
     with pytest.raises(
         PivotalError, match=r"flips to plural or singular, but the pairs are labelled singular and"

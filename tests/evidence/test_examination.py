@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from pivotal import Intervention, Problem
 from pivotal.evidence.checks import natural_range
 from pivotal.evidence.evaluation import scores_of
 from pivotal.evidence.examination import Examination
@@ -14,9 +13,7 @@ from pivotal.evidence.trace import trace_held_out
 
 
 @pytest.mark.parametrize("prefixes", [1, 7, 40])
-def test_a_sample_has_the_outcome_of_a_run_of_its_own(
-    problem: Problem, found: Intervention, prefixes: int
-) -> None:
+def test_a_sample_has_the_outcome_of_a_run_of_its_own(problem, found, prefixes):
     sample = Examination(found.without(0), problem).sample(prefixes)
     own = problem.sample(prefixes).run_intervention(found.without(0))
     assert sample.problem is problem.sample(prefixes) and len(sample.flipped) == len(sample.problem)
@@ -25,7 +22,7 @@ def test_a_sample_has_the_outcome_of_a_run_of_its_own(
     assert sample.outcomes[0].log_odds[1] == pytest.approx(-float(own.log_ratio[0, 0]), abs=1e-5)
 
 
-def test_scores_checks_and_traces_share_one_run(problem: Problem, found: Intervention) -> None:
+def test_scores_checks_and_traces_share_one_run(problem, found):
     one = found.without(0).without(0)  # of a single unit there is nothing to leave out
     inside = Examination(replace(one, values=0.5 * one.values), problem)
     problem.natural_range()
@@ -40,12 +37,12 @@ def test_scores_checks_and_traces_share_one_run(problem: Problem, found: Interve
     assert problem.work.forward == before + 2 * problem.tree.n_live
 
 
-def test_what_is_known_already_is_not_computed_again(problem: Problem, found: Intervention) -> None:
+def test_what_is_known_already_is_not_computed_again(problem, found):
     knowledge = Examination(found, problem).knowledge
     assert Examination(found, problem, knowledge=knowledge).knowledge is knowledge
 
 
-def test_the_example_is_the_flipped_pair_of_median_strength(problem: Problem, found: Intervention) -> None:
+def test_the_example_is_the_flipped_pair_of_median_strength(problem, found):
     weak = found.without(0)
     examination = Examination(weak, problem)
     target, flipped = examination.target, examination.flipped

@@ -24,7 +24,7 @@ def edited(problem: Problem, units: Any) -> Intervention:
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-def test_the_untouched_model_closes_nothing_and_a_whole_exchange_closes_everything(steps: Any) -> None:
+def test_the_untouched_model_closes_nothing_and_a_whole_exchange_closes_everything(steps):
     problem = Problem(PLANTED.model, PAIRS, steps=steps, values="interchange")
     mask = torch.tensor([0.0, 1.0])[:, None, None].expand(-1, 2, len(problem.space))
     states = problem.run(mask, torch.zeros(2, 2, problem.space.coordinates)).states
@@ -37,7 +37,7 @@ def test_the_untouched_model_closes_nothing_and_a_whole_exchange_closes_everythi
     assert gap.split(problem.kl(states)[:, 0]) == pytest.approx((0, 0, 0), abs=1e-6)
 
 
-def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary() -> None:
+def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary():
     pairs = PairSet("one", PAIRS.labels, tuple(pair for pair in PAIRS if " " in pair.prefix[4:])[:1])
     problem = Problem(PLANTED.model, pairs, steps="every")
     intervention = edited(problem, PLANTED.units)
@@ -67,7 +67,7 @@ def test_it_is_the_ratio_of_two_divergences_over_the_whole_vocabulary() -> None:
     assert found.floor is not None and max(map(abs, found.floor)) < 0.1
 
 
-def test_planted_units_close_the_gap_and_decoys_do_not_and_nothing_is_run_again() -> None:
+def test_planted_units_close_the_gap_and_decoys_do_not_and_nothing_is_run_again():
     problem = Problem(PLANTED.model, PAIRS)
     shares = []
     for units in (PLANTED.units, PLANTED.decoys):
@@ -80,7 +80,7 @@ def test_planted_units_close_the_gap_and_decoys_do_not_and_nothing_is_run_again(
     assert shares[0] > 0.7 and abs(shares[1]) < 0.05
 
 
-def test_without_a_counterfactual_prefix_there_is_no_fidelity() -> None:
+def test_without_a_counterfactual_prefix_there_is_no_fidelity():
     words = PAIRS[0].words
     problem = Problem(PLANTED.model, PairSet("bare", PAIRS.labels, (MinimalPair("The noun0a", 1, words),)))
     assert fidelity_of(Examination(edited(problem, PLANTED.units), problem)) is None

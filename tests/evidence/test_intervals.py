@@ -17,26 +17,26 @@ from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.25, 4), (0.5, 20), (0.999, 3000)])
-def test_between_the_edges_the_ends_are_those_of_a_score_test(p: float, n: int) -> None:
+def test_between_the_edges_the_ends_are_those_of_a_score_test(p, n):
     """A share is inside Wilson's interval if and only if the normal test does not reject it."""
     for end in interval(p, n):
         assert abs(p - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(1.96, abs=0.001)
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])
-def test_at_the_edges_the_end_leaves_a_fortieth(n: int) -> None:
+def test_at_the_edges_the_end_leaves_a_fortieth(n):
     (low, high), (low_of_none, high_of_none) = interval(1.0, n), interval(0.0, n)
     assert low**n == pytest.approx(0.025) and high == 1
     assert (low_of_none, high_of_none) == (0, pytest.approx(1 - low))
 
 
-def test_quantiles_of_students_t() -> None:
+def test_quantiles_of_students_t():
     """Printed in every table."""
     for freedom, quantile in ((1, 12.706), (2, 4.303), (3, 3.182), (10, 2.228), (30, 2.042), (10**4, 1.960)):
         assert student_quantile(freedom) == pytest.approx(quantile, rel=0.01)
 
 
-def test_without_clusters_it_is_the_plain_interval() -> None:
+def test_without_clusters_it_is_the_plain_interval():
     hits = np.arange(400) % 8 > 0
     share = share_of(hits, np.arange(400))
     low, high = interval(share.value, 400)
@@ -44,7 +44,7 @@ def test_without_clusters_it_is_the_plain_interval() -> None:
     assert (share.low, share.high) == (pytest.approx(low, abs=1e-3), pytest.approx(high, abs=1e-3))
 
 
-def test_certain_outcomes_have_an_interval() -> None:
+def test_certain_outcomes_have_an_interval():
     one = share_of(np.ones(1, bool), np.zeros(1))
     assert (one.value, one.low, one.high) == (1, pytest.approx(0.025), 1)
     # Thirty copies of one pair are one observation, too.
@@ -56,7 +56,7 @@ def test_certain_outcomes_have_an_interval() -> None:
     assert math.isnan(empty.value) and (empty.low, empty.high, empty.n) == (0, 1, 0)
 
 
-def test_pairs_that_share_a_prefix_are_no_further_evidence() -> None:
+def test_pairs_that_share_a_prefix_are_no_further_evidence():
     hits, clusters = np.arange(60) % 3 > 0, np.arange(60)
     once, five_times = (
         effective_number(hits, clusters),
@@ -68,7 +68,7 @@ def test_pairs_that_share_a_prefix_are_no_further_evidence() -> None:
 @pytest.mark.parametrize("p", [0, 0.02, 0.5, 0.98, 1])
 @pytest.mark.parametrize("alike", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("clusters", [6, 40])
-def test_the_interval_covers_the_true_share(p: float, alike: float, clusters: int) -> None:
+def test_the_interval_covers_the_true_share(p, alike, clusters):
     """Clusters of 1 to 15 pairs; `alike` is the correlation of two pairs of a cluster."""
     rng = np.random.default_rng(round(100 * p + 10 * alike + clusters))
     covered = []
@@ -81,7 +81,7 @@ def test_the_interval_covers_the_true_share(p: float, alike: float, clusters: in
     assert np.mean(covered) >= 0.93
 
 
-def test_the_clustered_error_against_the_naive_one() -> None:
+def test_the_clustered_error_against_the_naive_one():
     values = np.random.default_rng(0).normal(size=40)
     off = values - values.mean()
     assert clustered_variance(off, np.arange(40)) == pytest.approx(values.var(ddof=1) / 40)
@@ -90,7 +90,7 @@ def test_the_clustered_error_against_the_naive_one() -> None:
     )
 
 
-def test_crossed_clusters_cover_a_share_that_depends_on_noun_and_verb() -> None:
+def test_crossed_clusters_cover_a_share_that_depends_on_noun_and_verb():
     rng, crossed, by_prefix = np.random.default_rng(0), [], []
     nouns, verbs = (kind.ravel() for kind in np.meshgrid(np.arange(20), np.arange(15)))
     for _ in range(250):
@@ -101,7 +101,7 @@ def test_crossed_clusters_cover_a_share_that_depends_on_noun_and_verb() -> None:
     assert np.mean(crossed) >= 0.9 > 0.6 > np.mean(by_prefix)
 
 
-def test_words_are_clusters_where_there_are_several() -> None:
+def test_words_are_clusters_where_there_are_several():
     def pairs(nouns: int, verbs: int) -> PairSet:
         made = (
             MinimalPair(
@@ -121,6 +121,6 @@ def test_words_are_clusters_where_there_are_several() -> None:
     assert [len(set(kind)) for kind in clusters_of(pairs(7, 8)).tolist()] == [40, 8]
 
 
-def test_a_partner_may_be_shorter_than_the_place_of_the_cue() -> None:
+def test_a_partner_may_be_shorter_than_the_place_of_the_cue():
     pair = MinimalPair("Tell me a lie", 3, ("", ""), "lie", counterfactuals=("Tell me a lie", "Speak up"))
     assert clusters_of(PairSet("said", ("lie", "truth"), (pair,))).tolist() == [[0]]

@@ -39,7 +39,7 @@ def problem() -> Problem:
     return Problem(model(), PairSet("some", LABELS, tuple(made)))
 
 
-def test_counts_and_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_and_shares(monkeypatch):
     asked = problem()
     found = knowledge_of(asked)
     preferred = [LABELS[1 - d] for d in asked.direction]
@@ -58,7 +58,7 @@ def test_counts_and_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert knowledge_of(problem()) == found, "whatever the chunks"
 
 
-def test_mass_and_rank() -> None:
+def test_mass_and_rank():
     asked = problem()
     lm, mass, rank = asked.model, [], []
     for pair in asked.pairs:
@@ -74,7 +74,7 @@ def test_mass_and_rank() -> None:
     )
 
 
-def test_a_word_is_not_more_likely_than_itself() -> None:
+def test_a_word_is_not_more_likely_than_itself():
     asked = Problem(load_model("wiki-lstm"), load_phenomenon("number-agreement").sample(60))
     lm, rank = asked.model, []
     for pair in asked.pairs:
@@ -83,7 +83,7 @@ def test_a_word_is_not_more_likely_than_itself() -> None:
     assert knowledge_of(asked).rank == np.median(rank)
 
 
-def test_pairs_without_labels_and_with_one_direction() -> None:
+def test_pairs_without_labels_and_with_one_direction():
     pairs = load_phenomenon("planted")
     bare = PairSet("bare", pairs.labels, tuple(replace(pair, label="") for pair in pairs[:40]))
     found = knowledge_of(Problem(plant().model, bare))
@@ -95,7 +95,7 @@ def test_pairs_without_labels_and_with_one_direction() -> None:
     assert found.directions == {"singular": len(one), "plural": 0}
 
 
-def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows_nothing() -> None:
+def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows_nothing():
     torch.manual_seed(3)
     decoder = nn.Linear(7, len(WORDS))
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     assert any("The cue does not decide" in warning for warning in warnings_of(found))
 
 
-def test_prefixes_to_flip_are_counted_with_and_without_the_vocabulary() -> None:
+def test_prefixes_to_flip_are_counted_with_and_without_the_vocabulary():
     asked = problem()
     towards = prefixes_to_flip(asked)
     assert towards == knowledge_of(asked).prefixes_towards and sum(towards.values()) >= 4

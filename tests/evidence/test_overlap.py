@@ -16,7 +16,7 @@ from pivotal.questions import MinimalPair, PairSet
 LABELS = ("singular", "plural")
 
 
-def test_overlap_counts_prefixes_cues_and_words() -> None:
+def test_overlap_counts_prefixes_cues_and_words():
     def pair(prefix: str, *words: str) -> MinimalPair:
         return MinimalPair(prefix, 1, (words[0], words[1]))
 
@@ -44,9 +44,7 @@ def planted(problem: Problem) -> Intervention:
     return intervention_of(problem.model, PLANTED.units, np.zeros((2, 3)))  # values are learned again
 
 
-def test_the_planted_units_hold_for_words_that_their_values_never_saw(
-    halves: tuple[Problem, Problem],
-) -> None:
+def test_the_planted_units_hold_for_words_that_their_values_never_saw(halves):
     train, test = halves
     found = unseen_words(Examination(planted(train), test), train, Terms(), seed=0)
     assert found is not None and found.slots == ("noun", "verb")
@@ -54,7 +52,7 @@ def test_the_planted_units_hold_for_words_that_their_values_never_saw(
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
 
 
-def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:
+def test_decoys_do_not(halves):
     train, test = halves
     found = unseen_words(
         Examination(replace(planted(train), units=PLANTED.decoys), test), train, Terms(), seed=0
@@ -62,7 +60,7 @@ def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:
     assert found is not None and found.flip_accuracy.value == 0
 
 
-def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves: tuple[Problem, Problem]) -> None:
+def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves):
     train, test = halves
     few = test.restrict(np.arange(6))
     assert unseen_words(Examination(planted(train), few), train, Terms(), seed=0) is None
@@ -71,7 +69,7 @@ def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves: tup
     assert unseen_words(Examination(planted(one), one), one, Terms(), seed=0) is None
 
 
-def test_it_is_not_measured_where_one_label_would_be_unseen_as_a_whole() -> None:
+def test_it_is_not_measured_where_one_label_would_be_unseen_as_a_whole():
     """A cue with one form for each label: without one of the forms, no pair trains one of the directions."""
     pairs = tuple(replace(pair, lexemes=(("cue", pair.label),)) for pair in PAIRS[:300])
     problem = Problem(PLANTED.model, PairSet("one form each", LABELS, pairs))

@@ -32,7 +32,7 @@ def loss_at(problem: Problem, tried: Tried, point: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("pairs", ["screened", "all"])
-def test_no_other_values_of_the_grid_are_better(problem: Problem, pairs: str) -> None:
+def test_no_other_values_of_the_grid_are_better(problem, pairs):
     """Of the best single unit and the best pair, directions and units together."""
     scan = scan_of(problem, pairs=pairs, candidates=6)
     for tried in (scan.singles(), scan.pairs()):
@@ -43,7 +43,7 @@ def test_no_other_values_of_the_grid_are_better(problem: Problem, pairs: str) ->
         assert float(tried.score[0]) == pytest.approx(least, rel=1e-5)
 
 
-def test_the_looks_are_on_record_and_the_planted_units_come_out(problem: Problem) -> None:
+def test_the_looks_are_on_record_and_the_planted_units_come_out(problem):
     planted = {problem.space.flat(unit) for unit in plant().units}
     scan = scan_of(problem, pairs="all")
     one, two = scan.singles(), scan.pairs()

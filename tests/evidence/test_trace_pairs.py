@@ -60,9 +60,7 @@ def traced(name: str, steps: Steps) -> tuple[Intervention, Problem, list[Trace]]
 
 @pytest.mark.parametrize("steps", ["single", "every"])
 @EACH
-def test_units_have_the_values_where_they_are_edited_and_nothing_stirs_before(
-    name: str, steps: Steps
-) -> None:
+def test_units_have_the_values_where_they_are_edited_and_nothing_stirs_before(name, steps):
     intervention, problem, traces = traced(name, steps)
     for found, pair in zip(traces, problem.pairs, strict=True):
         d = found.target
@@ -81,7 +79,7 @@ def test_units_have_the_values_where_they_are_edited_and_nothing_stirs_before(
 
 @pytest.mark.parametrize("steps", ["single", "every"])
 @EACH
-def test_the_last_step_is_what_the_evaluation_scores(name: str, steps: Steps) -> None:
+def test_the_last_step_is_what_the_evaluation_scores(name, steps):
     intervention, problem, traces = traced(name, steps)
     scores = evaluate(intervention, problem)
     assert max(abs(o.log_odds[1] - o.log_odds[0]) for o in scores.outcomes) > 0.1, "it is felt"
@@ -95,7 +93,7 @@ def test_the_last_step_is_what_the_evaluation_scores(name: str, steps: Steps) ->
     assert np.mean([o.flipped for o in scores.outcomes]) == scores.flip_accuracy.value
 
 
-def test_the_untouched_side_is_the_model_s_own() -> None:
+def test_the_untouched_side_is_the_model_s_own():
     """Block outputs and probabilities as transformers itself gives them."""
     model = model_of("llama")
     assert isinstance(model, TransformersLM)
@@ -115,7 +113,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     assert found.frame.layers == ("resid.0", "resid.1", "resid.2")
 
 
-def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates() -> None:
+def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates():
     model = model_of("llama")
     units = tuple(unit for unit in model.unit_space("head.0,head.2") if unit.index in (1, 3))
     values = np.random.default_rng(0).normal(size=(2, sum(unit.size for unit in units)))
@@ -129,7 +127,7 @@ def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates() -> None:
     assert found.activation.untouched[0][1] != pytest.approx(expected[0])
 
 
-def test_a_planted_unit_is_all_that_changes_its_verb() -> None:
+def test_a_planted_unit_is_all_that_changes_its_verb():
     planted = plant()
     intervention = intervention_of(planted.model, planted.units, [[0.9] * 3, [-0.9] * 3], "single")
     pair = MinimalPair("The noun0a near", 1, ("verb0as", "verb0a"), "singular")
@@ -141,7 +139,7 @@ def test_a_planted_unit_is_all_that_changes_its_verb() -> None:
     assert (signs == -1).all(), "latched: what is set at the cue stays"
 
 
-def test_bad_requests() -> None:
+def test_bad_requests():
     model = model_of("planted")
     intervention = some_intervention(model, "every")
     pair = MinimalPair("The noun0a", 1, ("verb0as", "verb0a"))

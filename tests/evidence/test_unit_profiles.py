@@ -35,7 +35,7 @@ def profiles(problem: Problem) -> UnitProfiles:
     return profile_units(found(), problem, run=3, sentences=SENTENCES, name="three sentences")
 
 
-def test_the_histogram_counts_every_natural_state_once(problem: Problem, profiles: UnitProfiles) -> None:
+def test_the_histogram_counts_every_natural_state_once(problem, profiles):
     tree = problem.tree
     states = problem.tensors.clean[torch.as_tensor(tree.live_row[tree.edited])]
     for unit, one in zip(plant(seed=0).units, profiles.profiles, strict=True):
@@ -48,7 +48,7 @@ def test_the_histogram_counts_every_natural_state_once(problem: Problem, profile
         assert one.mean == pytest.approx(float(own.mean()), rel=1e-3, abs=1e-4)
 
 
-def test_the_highest_and_lowest_words_of_a_text(problem: Problem, profiles: UnitProfiles) -> None:
+def test_the_highest_and_lowest_words_of_a_text(problem, profiles):
     model = problem.model
     ids = [model.encode(line).ids for line in SENTENCES]
     tree = PrefixTree.build(ids)
@@ -65,9 +65,7 @@ def test_the_highest_and_lowest_words_of_a_text(problem: Problem, profiles: Unit
             assert any(said in line for line in SENTENCES)
 
 
-def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(
-    problem: Problem, profiles: UnitProfiles
-) -> None:
+def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(problem, profiles):
     """In a model of one layer there is no other path at the last step."""
     set_to, model = found(), problem.model
     last = problem.sample(16).at_last_step()
@@ -100,7 +98,7 @@ def transformer(site: str) -> tuple[Intervention, Problem]:
     return Intervention(units, ("a", "b"), values, "every", lm.name, lm.fingerprint(), "few", ""), problem
 
 
-def test_a_neuron_of_the_last_block_writes_all_that_it_does() -> None:
+def test_a_neuron_of_the_last_block_writes_all_that_it_does():
     intervention, problem = transformer("mlp.2")
     made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
     assert made.tokens and all(one.highest for one in made.profiles)
@@ -120,7 +118,7 @@ def test_a_neuron_of_the_last_block_writes_all_that_it_does() -> None:
             assert one.written[label].down[0].logit == pytest.approx(float(change.min()), rel=1e-2)
 
 
-def test_heads_have_states_but_no_known_path() -> None:
+def test_heads_have_states_but_no_known_path():
     intervention, problem = transformer("head")
     made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
     for one, unit in zip(made.profiles, intervention.units, strict=True):

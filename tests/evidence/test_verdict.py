@@ -122,7 +122,7 @@ def summary(
     )  # fmt: skip
 
 
-def test_every_check_passed_is_the_only_way_to_decide() -> None:
+def test_every_check_passed_is_the_only_way_to_decide():
     verdict = verdict_of(summary())
     assert verdict.word == "decide" and not verdict.failed
     assert all(check.passed for check in verdict.checks)
@@ -137,7 +137,7 @@ def test_every_check_passed_is_the_only_way_to_decide() -> None:
         (Share(0.4, 0.31, 0.5, 100), "decide"),
     ],
 )
-def test_units_that_only_move_the_asked_words_switch_nothing(closed: Share, word: str) -> None:
+def test_units_that_only_move_the_asked_words_switch_nothing(closed, word):
     found = verdict_of(summary(closed=closed))
     (check,) = [one for one in found.checks if one.name == "fidelity"]
     assert found.word == word and bool(check.passed) == (word == "decide")
@@ -155,7 +155,7 @@ def test_units_that_only_move_the_asked_words_switch_nothing(closed: Share, word
         ({"permuted": NullSearch(flip_accuracy=(0.5, 0.995), units=(3, 3))}, "permuted labels"),
     ],
 )
-def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[str, Any], name: str) -> None:
+def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes, name):
     verdict = verdict_of(summary(evidence(**changes)))
     assert verdict.word == "switch" and [check.name for check in verdict.failed] == [name]
     assert f"Failed checks: {name}." in verdict.sentence
@@ -173,21 +173,19 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[s
         ({"permuted": NullSearch(flip_accuracy=(0.96,), units=(3,))}, "permuted labels"),
     ],
 )
-def test_a_figure_whose_interval_contains_its_threshold_is_not_decided(
-    changes: dict[str, Any], name: str
-) -> None:
+def test_a_figure_whose_interval_contains_its_threshold_is_not_decided(changes, name):
     verdict = verdict_of(summary(evidence(**changes)))
     assert verdict.word == "switch" and not verdict.failed and f"Not decided: {name}." in verdict.sentence
 
 
 @pytest.mark.parametrize(("after", "word"), [(199.0, "switch"), (201.0, "nudge")])
-def test_units_that_break_the_model_do_not_switch_anything(after: float, word: str) -> None:
+def test_units_that_break_the_model_do_not_switch_anything(after, word):
     verdict = verdict_of(summary(evidence(text=text(100.0, after))))
     assert verdict.word == word
     assert ("but they break the model" in verdict.sentence) == (word == "nudge")
 
 
-def test_a_question_about_two_words_is_about_these_two_words() -> None:
+def test_a_question_about_two_words_is_about_these_two_words():
     assert "two words" not in verdict_of(summary(evidence(knowledge=knowledge(asked=2)))).sentence
     assert (
         "between these two words (a, b)"
@@ -196,7 +194,7 @@ def test_a_question_about_two_words_is_about_these_two_words() -> None:
 
 
 @pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "necessity"])
-def test_what_was_not_checked_is_not_passed(missing: str) -> None:
+def test_what_was_not_checked_is_not_passed(missing):
     verdict = verdict_of(summary(evidence(**{missing: None})))
     assert verdict.word == "switch" and not verdict.failed and "Not checked:" in verdict.sentence
 
@@ -212,7 +210,7 @@ def test_what_was_not_checked_is_not_passed(missing: str) -> None:
     ],
     ids=["below chance", "at chance", "one label", "few prefixes", "unlikely words"],
 )
-def test_a_question_that_cannot_be_asked_gives_no_evidence(changes: dict[str, Any]) -> None:
+def test_a_question_that_cannot_be_asked_gives_no_evidence(changes):
     assert verdict_of(summary(evidence(knowledge=knowledge(**changes)))).word == "no evidence"
 
 
@@ -227,9 +225,7 @@ def test_a_question_that_cannot_be_asked_gives_no_evidence(changes: dict[str, An
         (None, None),
     ],
 )
-def test_a_change_of_the_cue_must_flip_the_preference_in_both_directions(
-    labelled: Share | None, swap: CueSwap | None, passed: bool | None
-) -> None:
+def test_a_change_of_the_cue_must_flip_the_preference_in_both_directions(labelled, swap, passed):
     known = knowledge(accuracy=labelled, by_label={"one": label(labelled), "many": label(labelled)})
     verdict = verdict_of(summary(evidence(knowledge=known, swap=swap)))
     check = verdict.checks[0]
@@ -238,7 +234,7 @@ def test_a_change_of_the_cue_must_flip_the_preference_in_both_directions(
     assert bool(check.cure) == (swap is None)
 
 
-def test_noisy_labels_are_called_noisy_and_labels_without_a_cue_are_not() -> None:
+def test_noisy_labels_are_called_noisy_and_labels_without_a_cue_are_not():
     noisy = knowledge(cue_tells=0.2)
     known = verdict_of(summary(evidence(knowledge=noisy))).checks[0]
     assert known.passed and "noisy" in known.found
@@ -257,7 +253,7 @@ def test_noisy_labels_are_called_noisy_and_labels_without_a_cue_are_not() -> Non
         (LOW, 0.06, "no evidence"),
     ],
 )
-def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word: str) -> None:
+def test_flips_count_only_beside_random_sets(flips, p, word):
     assert verdict_of(summary(flips=flips, p=p)).word == word
 
 
@@ -269,7 +265,7 @@ def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word
         (LOW, 0.02, "but neither reliably nor clearly more often than random units do"),
     ],
 )
-def test_a_nudge_says_what_it_lacks(flips: Share, p: float, said: str) -> None:
+def test_a_nudge_says_what_it_lacks(flips, p, said):
     assert f"preference, {said}. Failed checks:" in verdict_of(summary(flips=flips, p=p)).sentence
 
 
@@ -284,9 +280,7 @@ def test_a_nudge_says_what_it_lacks(flips: Share, p: float, said: str) -> None:
         (9, 0, None, "no evidence"),
     ],
 )
-def test_few_random_sets_decide_nothing_but_a_set_that_is_as_good_counts(
-    sets: int, as_good: int, passed: bool | None, word: str
-) -> None:
+def test_few_random_sets_decide_nothing_but_a_set_that_is_as_good_counts(sets, as_good, passed, word):
     control = Control(sets=sets, best=0.3, mean=0.1, p_value=(1 + as_good) / (1 + sets))
     verdict = verdict_of(replace(summary(), controls=control))
     (check,) = (one for one in verdict.checks if one.name == "random sets")
@@ -298,13 +292,13 @@ def test_few_random_sets_decide_nothing_but_a_set_that_is_as_good_counts(
     assert bool(limit_of(sets)) == (sets < 99), "said before the search, too"
 
 
-def test_what_few_random_sets_exclude() -> None:
+def test_what_few_random_sets_exclude():
     assert "With --controls 19 the verdict is 'nudge' at best" in limit_of(19)
     assert "With --controls 18 the verdict is 'no evidence' at best" in limit_of(18)
     assert "Without random sets the verdict is 'no evidence'" in limit_of(0)
 
 
-def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path() -> None:
+def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path():
     direct = Paths(change=4.0, last_step=1.0, direct=1.0)
     agreeing = evidence(natural=natural(LOW), paths=direct, interchange=swapped())
     assert verdict_of(summary(agreeing)).word == "decide"
@@ -313,7 +307,7 @@ def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_dir
     assert failed == ["natural values", "through the model"]
 
 
-def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_disturb() -> None:
+def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_disturb():
     assert verdict_of(summary(evidence(text=None, effects=()))).word == "decide"
     assert verdict_of(summary(evidence(effects=(), level="quick"))).word == "switch"
 
@@ -329,33 +323,31 @@ def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_distur
     ],
     ids=["surely moved", "few prefixes", "as random sets do", "as the cue does", "more than both"],
 )
-def test_an_unrelated_phenomenon_must_not_move_more_than_what_is_expected(
-    changes: dict[str, Any], passed: bool
-) -> None:
+def test_an_unrelated_phenomenon_must_not_move_more_than_what_is_expected(changes, passed):
     verdict = verdict_of(summary(evidence(effects=(effect(0.70, **changes),))))
     assert verdict.word == ("decide" if passed else "switch")
 
 
-def test_a_change_of_one_phenomenon_counts_less_among_many() -> None:
+def test_a_change_of_one_phenomenon_counts_less_among_many():
     moved = effect(0.82, changed={"many": (19, 1)}, prefixes=200, by_chance=0.03)
     assert verdict_of(summary(evidence(effects=(moved,)))).word == "switch"
     many = (moved, *(effect(0.91) for _ in range(3000)))
     assert verdict_of(summary(evidence(effects=many))).word == "decide"
 
 
-def test_a_related_phenomenon_may_move() -> None:
+def test_a_related_phenomenon_may_move():
     moved = (effect(0.90), effect(0.20, related=True))
     assert verdict_of(summary(evidence(effects=moved))).word == "decide"
 
 
-def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
+def test_one_direction_that_hardly_flips_is_not_reliable():
     found = summary()
     run = replace(found.runs[0], by_direction={"one": HIGH, "many": LOW})
     verdict = verdict_of(replace(found, runs=(run,)))
     assert verdict.word == "nudge" and [check.name for check in verdict.failed] == ["flips"]
 
 
-def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() -> None:
+def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing():
     """Units of number flip half of the pairs whose labels are permuted, and turn the other half away."""
     flips = Share(0.3, 0.18, 0.45, 40)
     assert verdict_of(summary(evidence(away=Share(0.1, 0.04, 0.25, 40)), flips)).word == "nudge"
@@ -368,18 +360,18 @@ def test_units_that_turn_as_many_preferences_away_from_a_label_show_nothing() ->
 @pytest.mark.parametrize(
     ("away", "word"), [(LOW, "decide"), (OPEN, "nudge"), (Share(0.8, 0.7, 0.9, 400), "nudge")]
 )
-def test_units_that_invert_the_preference_do_not_switch_it(away: Share, word: str) -> None:
+def test_units_that_invert_the_preference_do_not_switch_it(away, word):
     assert verdict_of(summary(evidence(away=away))).word == word
 
 
-def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:
+def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned():
     found = replace(summary(evidence(natural=None, permuted=None, unseen_words=None)), values="interchange")
     assert verdict_of(found).word == "decide"
     assert verdict_of(replace(found, values="unbounded")).word == "switch"
 
 
 @pytest.mark.parametrize(("fixed", "word"), [(HIGH, "decide"), (LOW, "switch"), (None, "decide")])
-def test_the_side_effects_of_means_that_do_not_flip_decide_nothing(fixed: Share | None, word: str) -> None:
+def test_the_side_effects_of_means_that_do_not_flip_decide_nothing(fixed, word):
     exchanged = replace(swapped(), fixed=fixed)
     found = replace(summary(evidence(interchange=exchanged)), values="interchange")
     verdict = verdict_of(found)
@@ -398,7 +390,7 @@ def test_the_side_effects_of_means_that_do_not_flip_decide_nothing(fixed: Share 
 
 
 @pytest.mark.parametrize(("values", "cure"), [("unbounded", "--values natural"), ("natural", "")])
-def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cure: str) -> None:
+def test_the_natural_range_is_a_cure_only_for_values_outside_it(values, cure):
     found = replace(summary(evidence(natural=natural(LOW))), values=values)
     (check,) = verdict_of(found).failed
     assert check.name == "natural values" and cure in check.cure and bool(check.cure) == bool(cure)
@@ -406,7 +398,7 @@ def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cur
     assert (inside in check.found) == (values == "natural"), "what failed"
 
 
-def test_without_evidence_nothing_is_said_about_the_labels_of_the_pairs() -> None:
+def test_without_evidence_nothing_is_said_about_the_labels_of_the_pairs():
     """The pairs may state an expected word: this was not measured."""
     verdict = verdict_of(summary(Evidence(level="none")))
     known = next(check for check in verdict.checks if check.name == "the model knows it")

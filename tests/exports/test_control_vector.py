@@ -4,7 +4,6 @@ import itertools
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ def ready(model: Tiny, units: tuple[tuple[str, int], ...]) -> Portable:
     return Portable.of(model.lm, found, train=problem, test=problem)
 
 
-def test_the_file_has_what_the_edit_adds_on_average(portable: Portable, tmp_path: Path) -> None:
+def test_the_file_has_what_the_edit_adds_on_average(portable, tmp_path):
     from gguf import GGUFReader
 
     record = export(portable, "control-vector", tmp_path / "out")
@@ -62,7 +61,7 @@ def test_the_file_has_what_the_edit_adds_on_average(portable: Portable, tmp_path
     assert re.search(flipped, record.approximate[2])
 
 
-def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny: Make) -> None:
+def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny):
     portable = ready(tiny("llama"), (("mlp.1@sae", 30), ("resid.2@pca", 5)))
     assert portable.train is not None
     means, space = portable.train.measure_activations().own, portable.train.space
@@ -75,7 +74,7 @@ def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny: Make) -> None:
     assert torch.allclose(added[2], moved * basis(portable.model, "resid.2@pca").decoder[5], atol=1e-6)
 
 
-def test_the_flips_are_those_of_a_model_with_the_vector_added(portable: Portable) -> None:
+def test_the_flips_are_those_of_a_model_with_the_vector_added(portable):
     """After block N, at every position, as llama.cpp does."""
     problem, added = portable.test, vectors(portable)
     assert problem is not None
@@ -91,7 +90,7 @@ def test_the_flips_are_those_of_a_model_with_the_vector_added(portable: Portable
     assert units == pytest.approx(float(exact.float().mean()))
 
 
-def test_what_a_control_vector_cannot_express(tiny: Make, tmp_path: Path) -> None:
+def test_what_a_control_vector_cannot_express(tiny, tmp_path):
     def refused(units: tuple[tuple[str, int], ...], family: str, said: str) -> None:
         with pytest.raises(PivotalError, match=said):
             export(ready(tiny(family), units), "control-vector", tmp_path / "out")
@@ -118,9 +117,7 @@ def in_transformers(portable: Portable, rows: list[list[int]], added: dict[int, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "bos"), [("llama", True), ("gpt2", False)])
-def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(
-    tiny: Make, family: str, bos: bool, tmp_path: Path
-) -> None:
+def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(tiny, family, bos, tmp_path):
     """Position 0 is no exception. The second case is the command of the README; the last makes a vector stronger."""
     python, model = peer_python("xllamacpp"), tiny(family, bos=bos)
     portable, rows, close = ready(model, UNITS), model.rows(), CLOSE[family]

@@ -51,7 +51,7 @@ def snippet(folder: Path) -> Any:
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", *(pytest.param(one, marks=SLOW) for one in MORE)])
 @pytest.mark.parametrize(("direction", "units"), [("one", INPUTS), ("two", INPUTS), ("one", LINEAR)])
-def test_the_adapter_of_peft(tiny: Make, family: str, direction: str, units: Units, tmp_path: Path) -> None:
+def test_the_adapter_of_peft(tiny, family, direction, units, tmp_path):
     peft = pytest.importorskip("peft")
     model = tiny(family)
     found = model.intervention(units)
@@ -65,7 +65,7 @@ def test_the_adapter_of_peft(tiny: Make, family: str, direction: str, units: Uni
         assert (last_logits(adapted, model.rows()) - ours).abs().max() > 0.1
 
 
-def test_an_adapter_merges_into_projections_with_a_bias(tiny: Make, tmp_path: Path) -> None:
+def test_an_adapter_merges_into_projections_with_a_bias(tiny, tmp_path):
     peft = pytest.importorskip("peft")
     model = tiny("gpt2")
     found = model.intervention()
@@ -79,7 +79,7 @@ def test_an_adapter_merges_into_projections_with_a_bias(tiny: Make, tmp_path: Pa
     ("family", "units"),
     [*itertools.product(("llama", "gpt2"), (INPUTS, LINEAR)), ("qwen3", (("attn.1", 2), ("head.2", 1)))],
 )
-def test_the_folder_of_transformers(tiny: Make, family: str, units: Units, tmp_path: Path) -> None:
+def test_the_folder_of_transformers(tiny, family, units, tmp_path):
     """Llama gets biases for all its projections, GPT-2 has them, and Qwen3 has a setting for attention only."""
     model = tiny(family)
     found = model.intervention(units)
@@ -102,9 +102,7 @@ def test_the_folder_of_transformers(tiny: Make, family: str, units: Units, tmp_p
     ("units", "cue"),
     [(INPUTS, None), (ALL, None), (ALL, 1), (LINEAR, None), (FEATURES, None), (FEATURES, 1)],
 )
-def test_the_snippet(
-    tiny: Make, family: str, bos: bool, units: Units, cue: int | None, tmp_path: Path
-) -> None:
+def test_the_snippet(tiny, family, bos, units, cue, tmp_path):
     model = tiny(family, bos=bos)
     found = model.intervention(units, steps="every" if cue is None else "single")
     export(Portable.of(model.lm, found), "snippet", tmp_path / "out")
@@ -120,7 +118,7 @@ def test_the_snippet(
 
 
 @pytest.mark.parametrize("cue", [None, 2])
-def test_the_snippet_continues_a_text_with_a_cache(tiny: Make, cue: int | None, tmp_path: Path) -> None:
+def test_the_snippet_continues_a_text_with_a_cache(tiny, cue, tmp_path):
     """With a cache, a model sees one new token at a time; positions are counted from the start of the text."""
     model = tiny("llama", bos=True)
     found = model.intervention(ALL, steps="every" if cue is None else "single")
@@ -139,7 +137,7 @@ def test_the_snippet_continues_a_text_with_a_cache(tiny: Make, cue: int | None, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["pyvene", "nnsight", "transformer-lens"])
-def test_code_for_other_libraries(target: str, tiny: Make, tmp_path: Path) -> None:
+def test_code_for_other_libraries(target, tiny, tmp_path):
     """Each library runs all cases in one process of its own environment."""
     python = peer_python(target)
     cases, ours = [], []
@@ -169,7 +167,7 @@ WEIGHTS = ("peft", "transformers")
 
 
 @pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
-def test_a_folder_says_what_it_holds(tiny: Make, target: str, tmp_path: Path) -> None:
+def test_a_folder_says_what_it_holds(tiny, target, tmp_path):
     model = tiny("gpt2")
     found = model.intervention()
     record = export(Portable.of(model.lm, found), target, tmp_path / "deep" / "out")
@@ -188,7 +186,7 @@ def test_a_folder_says_what_it_holds(tiny: Make, target: str, tmp_path: Path) ->
     assert ("model = ...  # your model" in text) == (target in ("peft", "pyvene", "snippet"))
 
 
-def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> None:
+def test_an_export_is_replaced_only_if_asked_to(tiny, tmp_path):
     both = Portable.of(tiny("gpt2").lm, tiny("gpt2").intervention())
     export(both, "peft", tmp_path / "out")
     with pytest.raises(PivotalError, match="--overwrite"):
@@ -205,7 +203,7 @@ def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("target", WEIGHTS)
-def test_what_weights_cannot_express(tiny: Make, target: str, tmp_path: Path) -> None:
+def test_what_weights_cannot_express(tiny, target, tmp_path):
     model = tiny("llama")
     with pytest.raises(PivotalError, match=r"resid\.0 is the output of a whole block.*snippet"):
         export(Portable.of(model.lm, model.intervention(ALL)), target, tmp_path / "out")
@@ -218,7 +216,7 @@ def test_what_weights_cannot_express(tiny: Make, target: str, tmp_path: Path) ->
     assert not any(tmp_path.iterdir())
 
 
-def test_a_basis_of_another_model_is_refused(tiny: Make) -> None:
+def test_a_basis_of_another_model_is_refused(tiny):
     model = tiny("gpt2")
     found = model.intervention((("resid.0@pca", 1),))
     (stored,) = found.bases.values()
@@ -228,7 +226,7 @@ def test_a_basis_of_another_model_is_refused(tiny: Make) -> None:
 
 
 @pytest.mark.parametrize("target", WEIGHTS)
-def test_weights_also_change_what_is_read_before_a_sentence(tiny: Make, target: str, tmp_path: Path) -> None:
+def test_weights_also_change_what_is_read_before_a_sentence(tiny, target, tmp_path):
     model = tiny("llama", bos=True)
     record = export(Portable.of(model.lm, model.intervention()), target, tmp_path / "out")
     assert len(record.approximate) == 1
@@ -236,13 +234,13 @@ def test_weights_also_change_what_is_read_before_a_sentence(tiny: Make, target: 
     assert record.approximate[0] in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_a_model_without_a_setting_for_biases(tiny: Make, tmp_path: Path) -> None:
+def test_a_model_without_a_setting_for_biases(tiny, tmp_path):
     model = tiny("gemma2")
     with pytest.raises(PivotalError, match=r"mlp\.0 becomes a bias of .*mlp\.down_proj.*peft"):
         export(Portable.of(model.lm, model.intervention(INPUTS)), "transformers", tmp_path / "out")
 
 
-def test_sites_that_a_library_has_no_hooks_for(tiny: Make, tmp_path: Path) -> None:
+def test_sites_that_a_library_has_no_hooks_for(tiny, tmp_path):
     model = tiny("mamba")
     site = next(site for site in model.lm.sites if site.kind == "mixer")
     found = model.intervention(((site.name, 1), ("resid.0", 2)))
@@ -251,7 +249,7 @@ def test_sites_that_a_library_has_no_hooks_for(tiny: Make, tmp_path: Path) -> No
     export(Portable.of(model.lm, found), "snippet", tmp_path / "out")
 
 
-def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
+def test_models_and_units_that_cannot_be_exported(tiny):
     planted = load_model("planted")
     unit = next(iter(planted.unit_space()))
     found = Intervention((unit,), ("one", "two"), np.ones((2, 1)), "every", "planted", "0", "number", "0")
@@ -274,7 +272,7 @@ def _rest(found: Intervention) -> tuple[object, ...]:
     return (found.directions, np.ones((2, 1)), "every", "tiny", "0", "number", "0")
 
 
-def test_a_local_base_is_named_in_full(tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_base_is_named_in_full(tiny, tmp_path, monkeypatch):
     """An export is used in its own folder, from which a relative path leads nowhere."""
     model = tiny("gpt2")
     (tmp_path / "my model").mkdir()
@@ -288,7 +286,7 @@ HOSTILE = ('"""\nimport os; os.abort()\n', "../../x'); import os; os.abort() #`]
 
 
 @pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
-def test_labels_of_a_stranger_stay_data(tiny: Make, target: str, tmp_path: Path) -> None:
+def test_labels_of_a_stranger_stay_data(tiny, target, tmp_path):
     model = tiny("gpt2")
     found = model.intervention(labels=HOSTILE)
     export(Portable.of(model.lm, found, base=HOSTILE[1]), target, tmp_path / "out")

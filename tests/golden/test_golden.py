@@ -73,7 +73,7 @@ CASES = sorted(path.stem for path in HERE.glob("*.json"))
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
 )
-def test_the_figures_are_what_they_were(name: str, tmp_path: Path) -> None:
+def test_the_figures_are_what_they_were(name, tmp_path):
     golden = json.loads((HERE / f"{name}.json").read_text())
     found = figures(golden["command"], tmp_path)
     if FOLDER is None:

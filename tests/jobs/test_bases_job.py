@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ def run(tmp_path_factory) -> Finding:
     return find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(out))
 
 
-def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run: Finding) -> None:
+def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run):
     whole = run.folder.bases()[SITE]
     found = run.folder.intervention()
     assert whole.arrays["encoder"].shape == (64, 64)
@@ -43,7 +42,7 @@ def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run: Fin
     )
 
 
-def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
+def test_a_finished_run_is_not_fitted_again(run, monkeypatch):
     def fail(*_: object) -> None:
         raise AssertionError("fitted again")
 
@@ -52,13 +51,13 @@ def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_the_certificate_compares_all_coordinates(run: Finding) -> None:
+def test_the_certificate_compares_all_coordinates(run):
     effort = Effort(candidates=3, sample=20, finalists=1, pairs=0)
     made = certify_run(run.folder.intervention(), QUESTION, run.folder, effort=effort)
     assert made.all_units == 64
 
 
-def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Path) -> None:
+def test_the_intervention_alone_is_enough_to_apply_it(run, tmp_path):
     shutil.copytree(run.folder.path / "interventions" / "0", tmp_path / "alone")
     saved = Saved.read(str(tmp_path / "alone"), RunOptions())
     question, model = saved.question, saved.lm
@@ -71,7 +70,7 @@ def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Pa
         Saved.read(str(tmp_path / "alone"), RunOptions())
 
 
-def test_overwriting_a_run_removes_its_bases(run: Finding, tmp_path: Path) -> None:
+def test_overwriting_a_run_removes_its_bases(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run.folder.path, copy)
     plain = Question(model="planted", phenomenon="planted", test=0.7)

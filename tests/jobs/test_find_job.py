@@ -54,7 +54,7 @@ def without_times(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
+def test_the_planted_units_are_found_and_summed_up(finding):
     summary, planted = finding.summary, plant()
     names = [str(unit) for unit in planted.units]
     assert summary.flip_accuracy == 1.0
@@ -74,7 +74,7 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert set(run.by_group) == {"class 0", "class 1", "class 2"}
 
 
-def test_the_folder_is_whole(finding: Finding) -> None:
+def test_the_folder_is_whole(finding):
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
     assert names == {
@@ -98,7 +98,7 @@ def test_the_folder_is_whole(finding: Finding) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "traces.json", "units.json", "history.jsonl"])
-def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
+def test_files_fit_their_published_schemas(finding, name):
     from jsonschema import Draft202012Validator
 
     schema = json.loads((ROOT / "docs/schemas" / f"{name.partition('.')[0]}.json").read_text())
@@ -107,7 +107,7 @@ def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
         Draft202012Validator(schema).validate(json.loads(content))
 
 
-def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
+def test_what_became_of_the_held_out_pairs_is_kept(finding):
     summary, traces = finding.summary, finding.folder.traces()
     assert traces is not None and traces.run == summary.best and traces.held_out == 81
     assert [outcome.pair for outcome in traces.pairs] == list(range(81))
@@ -124,9 +124,7 @@ def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
 
 @pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
-    finding: Finding, tmp_path: Path, signum: signal.Signals
-) -> None:
+def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(finding, tmp_path, signum):
     before = signal.getsignal(signum)
 
     def stop() -> None:
@@ -150,9 +148,7 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     assert RunFolder(out).history() == finding.folder.history()
 
 
-def test_a_run_killed_while_scoring_does_not_search_again(
-    finding: Finding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_while_scoring_does_not_search_again(finding, tmp_path, monkeypatch):
     def killed(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -166,9 +162,7 @@ def test_a_run_killed_while_scoring_does_not_search_again(
     assert without_times(tmp_path / "r") == without_times(finding.folder.path)
 
 
-def test_a_run_that_is_stopped_before_its_search_says_what_it_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_stopped_before_its_search_says_what_it_left(tmp_path, monkeypatch):
     def stopped(_: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -180,9 +174,7 @@ def test_a_run_that_is_stopped_before_its_search_says_what_it_left(
     assert RunFolder(tmp_path / "r").runs_saved() == 0
 
 
-def test_a_full_disk_after_the_search_does_not_cost_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_after_the_search_does_not_cost_the_search(tmp_path, monkeypatch):
     """Even of a search that reports nothing, as one of another package may."""
 
     def full(*_: Any, **__: Any) -> Any:
@@ -195,7 +187,7 @@ def test_a_full_disk_after_the_search_does_not_cost_the_search(
     assert (tmp_path / "r" / "checkpoint.pt").is_file()
 
 
-def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_path: Path) -> None:
+def test_a_bad_request_costs_nothing_even_with_overwrite(finding, tmp_path):
     out = tmp_path / "r"
     done = find(QUESTION, replace(SEARCH, updates=10), out=str(out)).summary
     with pytest.raises(PivotalError, match="at least one unit"):
@@ -214,13 +206,13 @@ def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_p
 
 
 @pytest.mark.parametrize(("max_kl", "kept"), [(1e-6, False), (50.0, True)])
-def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path: Path, max_kl: float, kept: bool) -> None:
+def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path, max_kl, kept):
     search = replace(SEARCH, updates=5, refit=0, max_kl=max_kl)
     summary = find(QUESTION, search, out=str(tmp_path / "r")).summary
     assert (summary.max_kl, summary.kl_bound_kept) == (max_kl, kept)
 
 
-def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None:
+def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path):
     lines = []
     for noun in "abcd":
         for number, s in (("singular", ""), ("plural", "s")):
@@ -240,7 +232,7 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
     )
 
 
-def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -> None:
+def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path):
     """Seed 1 puts verbs of all three classes into both parts; seed 0 would leave one of them out of training."""
     question = replace(QUESTION, steps="single", split="words", test=12, seed=1)
     search = replace(SEARCH, masks="per-direction")
@@ -254,7 +246,7 @@ def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -
     assert summary.flip_accuracy == 1.0
 
 
-def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
+def test_a_finished_run_is_read_and_not_run_again(tmp_path):
     search = LearnedMask(updates=20, refit=2)
     first = pivotal.find(QUESTION, search=search, controls=0, out=str(tmp_path / "r"))
     assert first.folder.settings["search"]["max_units"] == MAX_UNITS["every"]
@@ -267,7 +259,7 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path: Path) -> None:
+def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path):
     search = LearnedMask(updates=20, refit=2)
     pairs = QUESTION.load_pairs()
     others = [replace(pairs[:60], name=name) for name in ("first", "second")]
@@ -283,7 +275,7 @@ def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path: Path) -> No
     assert "permuted" in (tmp_path / "r" / "summary.json").read_text()
 
 
-def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(tmp_path: Path) -> None:
+def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(tmp_path):
     """A run with few sets that is repeated with more is the same as one that had all of them from the start."""
     search = LearnedMask(updates=20, refit=2)
 

@@ -30,7 +30,7 @@ def refuses(question: Question, search: Search, out: Path, words: str, name: str
 
 
 @pytest.mark.parametrize("kind", ["text", "question"])
-def test_what_must_stay(kind: str, tmp_path: Path) -> None:
+def test_what_must_stay(kind, tmp_path):
     file = tmp_path / ("keep.txt" if kind == "text" else "keep.jsonl")
     pairs = load_phenomenon("planted")
 
@@ -49,7 +49,7 @@ def test_what_must_stay(kind: str, tmp_path: Path) -> None:
     refuses(asked, SHORT, out, "the questions or texts of --keep have changed", "keep_fingerprint")
 
 
-def test_a_basis_in_a_folder(tmp_path: Path) -> None:
+def test_a_basis_in_a_folder(tmp_path):
     model, folder, out = plant().model, tmp_path / "basis", tmp_path / "run"
     corpus = tmp_path / "text.txt"
     corpus.write_text(TEXT * 40)
@@ -65,7 +65,7 @@ def test_a_basis_in_a_folder(tmp_path: Path) -> None:
     refuses(asked, SHORT, out, "the bases of --sites have changed", "sites_fingerprint")
 
 
-def test_the_intervention_to_start_from(tmp_path: Path) -> None:
+def test_the_intervention_to_start_from(tmp_path):
     start, out = tmp_path / "start", tmp_path / "run"
     greedy = Greedy(max_units=3, candidates=8, sample=24, polish=2, refit=2)
     found = again(QUESTION, greedy, tmp_path / "greedy").folder.intervention()
@@ -79,7 +79,7 @@ def test_the_intervention_to_start_from(tmp_path: Path) -> None:
     refuses(QUESTION, search, out, words, "start_fingerprint")
 
 
-def test_counterfactual_prefixes_decide_evidence_too(tmp_path: Path) -> None:
+def test_counterfactual_prefixes_decide_evidence_too(tmp_path):
     file, out = tmp_path / "pairs.jsonl", tmp_path / "run"
     pairs = load_phenomenon("planted")
     pairs.save(file)
@@ -107,7 +107,7 @@ templates:
 """
 
 
-def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
+def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path):
     file, out = tmp_path / "mine.yaml", tmp_path / "run"
     file.write_text(TEMPLATE)
     asked = Question(model="planted", phenomenon=str(file))
@@ -122,7 +122,7 @@ def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
     assert again(replace(asked, test=6), SHORT, tmp_path / "stated").folder.settings.get("held_out") is None
 
 
-def test_a_change_of_settings_is_said_before_that_of_files() -> None:
+def test_a_change_of_settings_is_said_before_that_of_files():
     there = {"seed": 0, "data_fingerprint": "a", "keep_fingerprint": "b"}
     assert changes(there, {**there, "seed": 1, "data_fingerprint": "c"}) == ["seed is 0 there and 1 here"]
     assert changes(there, {"seed": 0, "data_fingerprint": "a"}) == []

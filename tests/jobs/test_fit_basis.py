@@ -24,7 +24,7 @@ def corpus(tmp_path_factory) -> Path:
     return path
 
 
-def test_a_fitted_basis_is_searched_by_its_folder(model, corpus: Path, tmp_path: Path) -> None:
+def test_a_fitted_basis_is_searched_by_its_folder(model, corpus, tmp_path):
     out = tmp_path / "pca"
     made = fit_basis(model, "hidden", corpus=corpus, out=out)
     assert made.coordinates == 24 and made.site == "hidden.0"
@@ -44,7 +44,7 @@ def test_a_fitted_basis_is_searched_by_its_folder(model, corpus: Path, tmp_path:
         read_folder(str(out), "hidden.0")
 
 
-def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_fitted_is_said(model, corpus, tmp_path):
     with pytest.raises(PivotalError, match="does not know most of its words"):
         fit_basis(model, "hidden.0", out=tmp_path / "a")
     with pytest.raises(PivotalError, match="must match a site"):
@@ -55,7 +55,7 @@ def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> N
         fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "b", overwrite=True)
 
 
-def test_a_basis_stays_until_its_replacement_is_fitted(model, corpus: Path, tmp_path: Path) -> None:
+def test_a_basis_stays_until_its_replacement_is_fitted(model, corpus, tmp_path):
     fit_basis(model, "hidden.0", corpus=corpus, out=tmp_path / "basis")
     before = {path.name: path.read_bytes() for path in (tmp_path / "basis").iterdir()}
     with pytest.raises(PivotalError, match="there is no such file"):

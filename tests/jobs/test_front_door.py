@@ -1,7 +1,6 @@
 """`pivotal.find` takes what people have: a loaded model with its tokenizer or words, and a question in any form."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,9 +46,7 @@ def module() -> Recurrent:
 
 
 @pytest.mark.parametrize("form", ["set", "rows", "file"])
-def test_a_module_with_its_words_and_a_question_in_any_form(
-    form: str, module: Recurrent, tmp_path: Path
-) -> None:
+def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_path):
     pairs = PlantedAgreement().pairs()
     rows = [{"prefix": p.prefix, "cue": p.cue_word, "words": _words(p), "label": p.label} for p in pairs]
     pairs.save(tmp_path / "pairs.jsonl")
@@ -64,12 +61,12 @@ def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:
     return dict(zip(("singular", "plural"), pair.words, strict=True))
 
 
-def test_words_may_map_to_their_ids(module: Recurrent) -> None:
+def test_words_may_map_to_their_ids(module):
     ids = {word: i for i, word in reversed(list(enumerate(module.words)))}
     assert pivotal.load_model(module, ids, name="mine").vocabulary.words == tuple(module.words)
 
 
-def test_a_module_in_memory_is_copied() -> None:
+def test_a_module_in_memory_is_copied():
     """What happens to it afterwards, such as more training, does not change the model."""
     module = Recurrent()
     model = pivotal.load_model(module, module.words)
@@ -79,7 +76,7 @@ def test_a_module_in_memory_is_copied() -> None:
     assert model.next_words("The noun0a") == before
 
 
-def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module: Recurrent) -> None:
+def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module):
     double = Recurrent().double()
     ids = [[2, 10, 3]]
     for given, dtype in ((None, torch.float64), ("float32", torch.float32)):
@@ -91,7 +88,7 @@ def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module:
     assert half.dtype == torch.float32, "a CPU computes in full precision"
 
 
-def test_a_transformer_in_memory_is_not_moved() -> None:
+def test_a_transformer_in_memory_is_not_moved():
     given = random_model("llama"), tokenizer()
     model = pivotal.load_model(*given, device="cpu", dtype="float32", batch_nodes=512)
     assert (model.batch_nodes, model.dtype) == (512, torch.float32)
@@ -114,12 +111,12 @@ def test_a_transformer_in_memory_is_not_moved() -> None:
         ("a" * 300, None, "is not one of these"),
     ],
 )
-def test_what_is_not_a_model_is_refused(model: Any, tokenizer: Any, rule: str) -> None:
+def test_what_is_not_a_model_is_refused(model, tokenizer, rule):
     with pytest.raises(PivotalError, match=rule.replace("has one", "have one")):
         pivotal.load_model(model, tokenizer)
 
 
-def test_a_question_stands_for_everything() -> None:
+def test_a_question_stands_for_everything():
     with pytest.raises(PivotalError, match="Put them into the Question"):
         pivotal.find(pivotal.Question(), "number-agreement")
     with pytest.raises(PivotalError, match=r"no setting 'stepz'\. Did you mean 'steps'"):
@@ -135,7 +132,7 @@ def test_a_question_stands_for_everything() -> None:
             pivotal.check(*given, **more)  # type: ignore[arg-type]
 
 
-def test_other_questions_are_asked_with_the_units_set() -> None:
+def test_other_questions_are_asked_with_the_units_set():
     planted = plant()
     model, pairs = planted.model, PlantedAgreement().pairs()
     found = Attribution(max_units=3, refit=20).solve(pivotal.Problem(model, pairs.sample(200))).best
@@ -153,7 +150,7 @@ def test_other_questions_are_asked_with_the_units_set() -> None:
         pivotal.transfer(found, pivotal.load_model("wiki-lstm"), "planted")
 
 
-def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(tmp_path: Path) -> None:
+def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(tmp_path):
     model, pairs = plant().model, PlantedAgreement().pairs()
     search = Attribution(max_units=3, refit=20)
     question = pivotal.Question(model, pairs)  # type: ignore[arg-type]
@@ -168,7 +165,7 @@ def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(t
         pivotal.check("planted", "planted", most=-1)
 
 
-def test_what_is_no_question_and_what_is_not_loaded_is_refused() -> None:
+def test_what_is_no_question_and_what_is_not_loaded_is_refused():
     with pytest.raises(PivotalError, match=r"a PairSet or a list of rows, not int\."):
         pivotal.find("planted", 3)
     pairs = PlantedAgreement().pairs()[:20]

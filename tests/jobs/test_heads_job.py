@@ -1,7 +1,6 @@
 """Jobs whose units have several coordinates: attention heads of a tiny random transformer."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.models.tiny import random_model, tokenizer
@@ -23,7 +22,7 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> Question:
 
 
 @pytest.mark.slow
-def test_a_study_of_heads_asks_single_unit_ablation(question: Question, tmp_path: Path) -> None:
+def test_a_study_of_heads_asks_single_unit_ablation(question, tmp_path):
     recipe = parse_recipe(
         "name: heads\nruns: 2\nresources: {cpus: 1}\n"
         f"defaults: {{model: '{question.model}', phenomenon: '{question.phenomenon}', sites: head, test: 4,\n"

@@ -55,14 +55,14 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_is_no_evidence(name: str, tmp_path: Path) -> None:
+def test_nonsense_is_no_evidence(name, tmp_path):
     found = asked("planted", NONSENSE[name], tmp_path, LearnedMask(max_units=3, updates=30, refit=10))
     assert found.verdict is not None and found.verdict.word == "no evidence", found.verdict
     assert "the model knows it" in [check.name for check in found.verdict.checks if not check.passed]
 
 
 @pytest.mark.slow
-def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path: Path) -> None:
+def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path):
     """Through a search, which the bench of the verdict leaves out where the untouched model's checks fail."""
     made, lstm = loaded("unasked_questions", "benchmarks"), model("wiki-lstm")
     for pairs in (made.random_labels(lstm, 0), made.one_bias(lstm, 1), made.never_predicted(lstm, 0)):

@@ -42,7 +42,7 @@ def files(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
-def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
+def test_open_gives_back_what_create_wrote(tmp_path):
     made = RunFolder.create(tmp_path / "a" / "b", SETTINGS, {"command": "pivotal find"})
     found = RunFolder(tmp_path / "a" / "b")
     assert found == made
@@ -51,7 +51,7 @@ def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
     assert {"python", "pivotal", "torch"} <= set(found.info.versions)
 
 
-def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_path):
     RunFolder.create(tmp_path, SETTINGS)
     before = files(tmp_path)
     other = {**SETTINGS, "seed": 1, "search": {"name": "learned", "max_units": 5}}
@@ -67,14 +67,14 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_pat
 
 @pytest.mark.parametrize("name", ["thesis.tex", "report.html"])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_with_foreign_files_is_refused(tmp_path: Path, name: str, overwrite: bool) -> None:
+def test_a_folder_with_foreign_files_is_refused(tmp_path, name, overwrite):
     (tmp_path / name).write_text("years of work")
     with pytest.raises(PivotalError, match=rf"holds other files \({name}\)"):
         RunFolder.check_free(tmp_path, SETTINGS, overwrite=overwrite)
     assert files(tmp_path) == {name: b"years of work"}
 
 
-def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
+def test_overwrite_removes_only_what_a_run_makes(tmp_path):
     """Users keep files of their own in a run folder, also beside figures and interventions."""
     folder = RunFolder.create(tmp_path, SETTINGS, {"seeds": [0, 1]})
     folder.save_interventions([intervention(), intervention()])
@@ -94,7 +94,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).settings == again.settings
 
 
-def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path: Path) -> None:
+def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path):
     """Which interventions are its own is stated in its run.json."""
     RunFolder.create(tmp_path, SETTINGS).save_interventions([intervention()])
     (tmp_path / "run.json").write_text('{"format": "piv')
@@ -107,7 +107,7 @@ def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["interventions", "interventions/0", "figures"])
-def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> None:
+def test_overwrite_removes_nothing_behind_a_link(tmp_path, name):
     folder = RunFolder.create(tmp_path / "run", SETTINGS, {"seeds": [0]})
     intervention().save(tmp_path / "mine" / "0")
     intervention().save(tmp_path / "mine")
@@ -119,7 +119,7 @@ def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> N
     assert files(tmp_path / "mine") == before
 
 
-def test_not_a_run_folder(tmp_path: Path) -> None:
+def test_not_a_run_folder(tmp_path):
     with pytest.raises(PivotalError, match=r"not a run folder"):
         RunFolder(tmp_path / "nowhere")
     (tmp_path / "run.json").write_text('{"format": "other"}')
@@ -127,15 +127,13 @@ def test_not_a_run_folder(tmp_path: Path) -> None:
         RunFolder(tmp_path)
 
 
-def test_a_path_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PivotalError, match=r"Cannot write .*file"):
         RunFolder.create(tmp_path / "file" / "run", SETTINGS)
 
 
-def test_default_path_goes_on_with_its_run_and_avoids_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_path_goes_on_with_its_run_and_avoids_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = default_path("lakretz:some/where", "every", "planted:3", SETTINGS)
     assert first == Path("runs/lakretz-some-where-every-planted-3")
@@ -153,7 +151,7 @@ def test_default_path_goes_on_with_its_run_and_avoids_others(
     )
 
 
-def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
+def test_history_is_cut_back_to_the_checkpoint(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     history = History(folder)
     checkpoint = RunCheckpoint(folder, history, work := Work(), Stop())
@@ -176,7 +174,7 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert first.update == 1 and isnan(first.loss[0]) and last == Progress("learn", 20, 90)
 
 
-def test_a_signal_at_any_moment_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_at_any_moment_loses_nothing(tmp_path, monkeypatch):
     """It comes after the checkpoint was found not to be due: the next step saves the state, and stops then."""
     folder = RunFolder.create(tmp_path, SETTINGS)
     stop = Stop()
@@ -196,7 +194,7 @@ def test_a_signal_at_any_moment_loses_nothing(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "checkpoint.pt").is_file()
 
 
-def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
+def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     checkpoint = RunCheckpoint(folder, History(folder), Work(), Stop())
     checkpoint.save({"interventions": (intervention(0.5), intervention(0.25))})
@@ -205,7 +203,7 @@ def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path)
         folder.intervention(2)
 
 
-def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
+def test_the_end_of_the_search_survives_a_kill(tmp_path):
     units = (Unit("hidden.0", 4), Unit("head.1", 2, 4))
     heads = replace(intervention(), units=units, values=np.arange(10.0).reshape(2, 5))
     folder = RunFolder.create(tmp_path, SETTINGS)
@@ -217,7 +215,7 @@ def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
     assert again.discovery() == found and found.best_run == 1 and again.load() is None
 
 
-def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
+def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path):
     (tmp_path / f".{'0a' * 8}.partial").write_text('{"format": "pivo')
     RunFolder.check_free(tmp_path, SETTINGS, overwrite=False)
     RunFolder.create(tmp_path, SETTINGS)
@@ -226,7 +224,7 @@ def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["figures", "interventions", "history.jsonl"])
-def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: str) -> None:
+def test_nothing_is_written_through_a_link_in_the_folder(tmp_path, name):
     """A run folder from somebody else may hold links to the user's own files."""
     folder = RunFolder.create(tmp_path / "run", SETTINGS)
     treasure = tmp_path / "treasure"
@@ -246,7 +244,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: s
 @pytest.mark.parametrize(
     "change", [None, {"record": 3}, {"other": 3}, {"state": 3}, {"train_score": "x"}], ids=str
 )
-def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, object] | None) -> None:
+def test_a_damaged_checkpoint_is_refused(tmp_path, change):
     folder = RunFolder.create(tmp_path, SETTINGS)
     history = History(folder)
     RunCheckpoint(folder, history, Work(), Stop()).save({"step": 3})
@@ -259,7 +257,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, change: dict[str, objec
         RunCheckpoint(folder, history, Work(), Stop())
 
 
-def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path):
     RunFolder.create(tmp_path, {"seed": 1}).write_text("summary.json", "{}")
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
     RunFolder.check_free(tmp_path, {"seed": 2}, overwrite=False)
@@ -268,7 +266,7 @@ def test_a_run_whose_removal_was_killed_is_removed_by_the_next(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path: Path) -> None:
+def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path):
     RunFolder.create(tmp_path, {"seed": 1}).save_interventions([intervention(0.1)])
     seen = []
 
@@ -284,9 +282,7 @@ def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path: Pat
         read_run(tmp_path, read)
 
 
-def test_the_newest_run_is_found_though_another_is_removed_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_run_is_found_though_another_is_removed_meanwhile(tmp_path, monkeypatch):
     RunFolder.create(tmp_path / "there", SETTINGS)
     paths = [tmp_path / "gone", tmp_path / "there"]
     monkeypatch.setattr("pivotal.jobs.runs.run_paths", lambda folder: paths)

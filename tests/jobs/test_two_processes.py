@@ -204,7 +204,7 @@ PAIRS = [
 ]
 
 
-def test_no_change_is_lost_if_two_processes_add_to_a_run_at_once() -> None:
+def test_no_change_is_lost_if_two_processes_add_to_a_run_at_once():
     trial(("find",), "evidence", "controls", delay=0.0)
 
 
@@ -212,9 +212,7 @@ def test_no_change_is_lost_if_two_processes_add_to_a_run_at_once() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize(("before", "first", "second"), PAIRS, ids=str)
-def test_two_processes_at_other_times_do_not_mix_even_if_one_is_killed(
-    before: tuple[str, ...], first: str, second: str, kill: bool, seed: int
-) -> None:
+def test_two_processes_at_other_times_do_not_mix_even_if_one_is_killed(before, first, second, kill, seed):
     rng = random.Random(f"{before} {first} {second} {kill} {seed}")
     delay, later = rng.uniform(0, SECONDS), rng.uniform(0, 2 * SECONDS)
     trial(before, first, second, delay, later if kill else None)

@@ -5,7 +5,6 @@ import json
 import math
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def stream(lines: tuple[str, ...]) -> list[int]:
 
 @pytest.mark.parametrize("cell", MODULES)
 @pytest.mark.parametrize("layers", [1, 2])
-def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, layers: int) -> None:
+def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell, layers):
     ids = stream(TEXT * 12)  # longer than the steps between two readouts
     nats = by_hand(cell, layers, ids)
     found = perplexity_of(model_of(cell, layers), TEXT * 12, columns=1)
@@ -78,7 +77,7 @@ def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, lay
 
 
 @pytest.mark.parametrize("columns", [3, 7])
-def test_columns_begin_at_the_zero_state_and_the_token_before(columns: int) -> None:
+def test_columns_begin_at_the_zero_state_and_the_token_before(columns):
     ids = stream(TEXT * 3)
     length = -(-len(ids) // columns)
     nats: list[float] = []
@@ -89,7 +88,7 @@ def test_columns_begin_at_the_zero_state_and_the_token_before(columns: int) -> N
     assert found.all == pytest.approx(math.exp(np.mean(nats)), rel=1e-4)
 
 
-def test_a_limit_on_tokens_reads_the_beginning() -> None:
+def test_a_limit_on_tokens_reads_the_beginning():
     ids = stream(TEXT)[:7]
     found = perplexity_of(model_of(), iter(TEXT), tokens=7)
     assert (found.tokens, found.all) == (7, pytest.approx(math.exp(by_hand("lstm", 2, ids).mean()), rel=1e-4))
@@ -101,7 +100,7 @@ def test_a_limit_on_tokens_reads_the_beginning() -> None:
     assert perplexity_of(model_of(), endless(), tokens=50).tokens == 50
 
 
-def test_a_model_that_has_diverged_has_a_finite_perplexity() -> None:
+def test_a_model_that_has_diverged_has_a_finite_perplexity():
     encoder, rnn, decoder = parts()
     nn.init.zeros_(decoder.weight)
     with torch.no_grad():
@@ -110,13 +109,13 @@ def test_a_model_that_has_diverged_has_a_finite_perplexity() -> None:
     assert math.isfinite(perplexity_of(model, TEXT).all)
 
 
-def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
+def test_an_eos_that_the_text_has_itself_is_not_counted_twice():
     own = ["<eos> the cat sleeps <eos>\n", "<eos>\n", "the dogs <eos> sleep\n"]
     plain = ["the cat sleeps\n", "the dogs\n", "sleep\n"]
     assert perplexity_of(model_of(), own) == perplexity_of(model_of(), plain)
 
 
-def test_texts_without_words() -> None:
+def test_texts_without_words():
     with pytest.raises(PivotalError, match="at least one sentence"):
         perplexity_of(model_of(), ["\n", " \n"])
     assert perplexity_of(model_of(), ["x\n"]).unk_share == 0.5  # <eos> is known
@@ -124,7 +123,7 @@ def test_texts_without_words() -> None:
         perplexity_of(model_of(), ["x\n"], tokens=1)
 
 
-def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: Path) -> None:
+def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path):
     (tmp_path / "text").write_text("".join(TEXT))
     found = assess(model_of(), phenomena=["gender-bias"], text=tmp_path / "text")
     assert found.perplexity == replace(perplexity_of(model_of(), TEXT), text="text")
@@ -132,7 +131,7 @@ def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: P
     assert asked.shares == {} and sum(asked.rejected.values()) == len(load_phenomenon("gender-bias"))
 
 
-def test_other_models_have_agreement_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_models_have_agreement_only(tmp_path, monkeypatch):
     (tmp_path / "text").write_text("".join(TEXT))
     expected = assess(plant().model, phenomena=["planted"]).agreement
     monkeypatch.setattr("pivotal.lm.assess.RecurrentLM", type("Other", (), {}))
@@ -143,7 +142,7 @@ def test_other_models_have_agreement_only(tmp_path: Path, monkeypatch: pytest.Mo
 # -- agreement ------------------------------------------------------------------------------------------------------
 
 
-def test_the_planted_model_is_always_right_and_its_mirror_never() -> None:
+def test_the_planted_model_is_always_right_and_its_mirror_never():
     found = agreement(plant().model, load_phenomenon("planted"))
     assert found.shares["all"].value == 1
     pairs = load_phenomenon("planted")
@@ -152,7 +151,7 @@ def test_the_planted_model_is_always_right_and_its_mirror_never() -> None:
     assert agreement(plant().model, swapped).shares["all"].value == 0
 
 
-def test_scores_are_counted_by_construction_and_by_the_numbers_of_both_nouns() -> None:
+def test_scores_are_counted_by_construction_and_by_the_numbers_of_both_nouns():
     pairs = load_phenomenon("number-agreement")
     always_plural = score(pairs, np.ones(len(pairs), dtype=np.int64))
     assert (always_plural["all"].n, always_plural["all"].value) == (12000, 0.5)
@@ -167,7 +166,7 @@ def test_scores_are_counted_by_construction_and_by_the_numbers_of_both_nouns() -
     assert conditions == [1.0, 0.0, 0.0, 1.0]
 
 
-def test_unknown_words_of_natural_sentences_are_read_as_unk() -> None:
+def test_unknown_words_of_natural_sentences_are_read_as_unk():
     def pair(prefix: str, cue: int) -> MinimalPair:
         return MinimalPair(prefix, cue, ("sleeps", "sleep"), "plural", "original")
 
@@ -183,7 +182,7 @@ def test_unknown_words_of_natural_sentences_are_read_as_unk() -> None:
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the shared data")
-def test_the_published_log_probabilities_give_the_published_figures_on_generated_tab() -> None:
+def test_the_published_log_probabilities_give_the_published_figures_on_generated_tab():
     log_p: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     path = DATA / "gulordava" / "English_best_model_logprobs.tab"
     with path.open(encoding="utf-8", newline="") as file:
@@ -201,7 +200,7 @@ def test_the_published_log_probabilities_give_the_published_figures_on_generated
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the shared data")
-def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() -> None:
+def test_the_published_log_probabilities_give_the_published_figures_on_nounpp():
     pairs, prefers = [], []
     path = DATA / "number-agreement" / "nounpp_gulordava_logprobs.tsv"
     with path.open(encoding="utf-8", newline="") as file:
@@ -220,7 +219,7 @@ def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["wiki-lstm", "wiki-lstm-tied"])
-def test_a_bundled_model_scores_what_its_card_says(model: str) -> None:
+def test_a_bundled_model_scores_what_its_card_says(model):
     card = json.loads(asset("models", model, "card.json").read_text(encoding="utf-8"))
     found = agreement(load_model(model, device="cpu"), load_phenomenon("number-agreement"))
     assert not found.rejected

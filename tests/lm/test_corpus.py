@@ -36,9 +36,7 @@ def written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.txt.xz", "a.zst"])
-def test_every_format_gives_the_same_blocks_of_whole_lines(
-    tmp_path: Path, sentences: list[str], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_format_gives_the_same_blocks_of_whole_lines(tmp_path, sentences, name, monkeypatch):
     monkeypatch.setattr(reading, "BLOCK", 1000)
     text = "\n".join(sentences[:200])
     found = list(blocks(written(tmp_path / name, text)))
@@ -46,14 +44,14 @@ def test_every_format_gives_the_same_blocks_of_whole_lines(
     assert b"".join(found).decode() == text + "\n"
 
 
-def test_frames_of_zstandard_follow_each_other(tmp_path: Path, sentences: list[str]) -> None:
+def test_frames_of_zstandard_follow_each_other(tmp_path, sentences):
     """As `pzstd` and `cat a.zst b.zst` write them."""
     path, text = tmp_path / "a.zst", "\n".join(sentences)
     path.write_bytes(b"".join(zstd(part.encode()) for part in (text[:5000], "", text[5000:])))
     assert b"".join(blocks(path)).decode() == text + "\n"
 
 
-def test_without_zstandard_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_zstandard_the_cure_is_told(tmp_path, monkeypatch):
     for package in ("compression", "backports"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PivotalError, match=r"pip install pivotal\[zst\]"):
@@ -61,7 +59,7 @@ def test_without_zstandard_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
-def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix: str) -> None:
+def test_a_file_cut_off_is_refused(tmp_path, sentences, suffix):
     path = written(tmp_path / f"a{suffix}", "\n".join(sentences[:500]))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(PivotalError, match="damaged or truncated"):
@@ -75,19 +73,19 @@ def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix:
     ("content", "message"),
     [(b"the cat\0sleeps\n", "NUL bytes"), (b"the \xff cat\n", "UTF-8"), (b"\n  \n\t\n", "has none")],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_no_text_is_refused(tmp_path, content, message):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     with pytest.raises(PivotalError, match=message):
         encode([path], WORDS)
 
 
-def test_a_sentence_ends_in_eos_once_and_a_byte_order_mark_is_no_part_of_it(tmp_path: Path) -> None:
+def test_a_sentence_ends_in_eos_once_and_a_byte_order_mark_is_no_part_of_it(tmp_path):
     path = written(tmp_path / "a.txt", "\ufeffthe cat\n\n  \nsleeps dog <eos>\r\nthe")
     assert encode([path], WORDS).tolist() == [2, 3, 1, 4, 0, 1, 2, 1]
 
 
-def test_processes_agree(tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_agree(tmp_path, sentences, monkeypatch):
     """Enough text for a pool, in blocks small enough that every worker gets some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(reading, "BLOCK", 2**16)
@@ -104,7 +102,7 @@ def test_processes_agree(tmp_path: Path, sentences: list[str], monkeypatch: pyte
     ]
 
 
-def test_every_nth_sentence_is_held_out() -> None:
+def test_every_nth_sentence_is_held_out():
     ids = np.array([5, 1, 6, 7, 1, 8, 1, 9, 1, 5, 5, 1, 6, 1], dtype=np.int32)
     train, held = hold_out(ids, 1, 1 / 3)
     assert held.tolist() == [8, 1, 6, 1]
@@ -113,7 +111,7 @@ def test_every_nth_sentence_is_held_out() -> None:
         hold_out(ids, 1, 0.02)
 
 
-def test_the_most_frequent_words_are_kept_in_one_order() -> None:
+def test_the_most_frequent_words_are_kept_in_one_order():
     counts = {"b": 3, "a": 3, "rare": 1, "the": 9, UNK: 100}
     assert CorpusVocabulary.most_frequent(counts, 5).words == (UNK, EOS, "the", "a", "b")
 
@@ -126,7 +124,7 @@ def test_the_most_frequent_words_are_kept_in_one_order() -> None:
         ("<unk>\n<eos>\n\nthe\n", "line 3"),
     ],
 )
-def test_a_vocabulary_that_will_not_do(tmp_path: Path, text: str, message: str) -> None:
+def test_a_vocabulary_that_will_not_do(tmp_path, text, message):
     path = written(tmp_path / "vocab.txt", text)
     with pytest.raises(PivotalError, match=message):
         CorpusVocabulary.read(path)
@@ -140,8 +138,8 @@ def test_a_vocabulary_that_will_not_do(tmp_path: Path, text: str, message: str) 
     ],
 )
 def test_a_small_file_of_gigabytes_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, name: str, piece: bytes, times: int, message: str, most: int
-) -> None:
+    tmp_path, name, piece, times, message, most
+):
     """600 MB of words in one line, and 3 GB of zeros. `most` is in MiB."""
     (tmp_path / name).write_bytes(piece * times)
     read = {".xz": lambda path: list(blocks(path)), ".gz": read_text}

@@ -97,14 +97,8 @@ def logits_of(model: Any, ids: list[int]) -> torch.Tensor:
     ],
 )
 def test_the_imported_model_is_the_original(
-    original: Original,
-    vocabulary: Path,
-    tmp_path: Path,
-    monkeypatch: Any,
-    rnn_type: str,
-    options: Any,
-    zipped: bool,
-) -> None:
+    original, vocabulary, tmp_path, monkeypatch, rnn_type, options, zipped
+):
     there = original(rnn_type, **options)
     ids = [1, 2, 7, 1, 8]
     expected = logits_of(there, ids)
@@ -122,7 +116,7 @@ def test_the_imported_model_is_the_original(
 
 @pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
 @pytest.mark.parametrize("rnn_type", ["LSTM", "GRU"])
-def test_a_state_dict_is_enough(original: Original, tmp_path: Path, rnn_type: str, zipped: bool) -> None:
+def test_a_state_dict_is_enough(original, tmp_path, rnn_type, zipped):
     there = original(rnn_type)
     cell, weights = read_model(save(there.state_dict(), tmp_path / "state.pt", zipped))
     assert cell == rnn_type.lower()
@@ -130,7 +124,7 @@ def test_a_state_dict_is_enough(original: Original, tmp_path: Path, rnn_type: st
     assert all(torch.equal(weights[name], tensor) for name, tensor in there.state_dict().items())
 
 
-def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> None:
+def test_other_precisions_become_float32(original, tmp_path):
     there = original().double()
     _, weights = read_model(save(there, tmp_path / "double.pt", False))
     assert weights["encoder.weight"].dtype == torch.float32
@@ -150,9 +144,7 @@ def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> 
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
-def test_another_architecture_is_refused_by_name(
-    original: Original, tmp_path: Path, make: Any, message: str, zipped: bool
-) -> None:
+def test_another_architecture_is_refused_by_name(original, tmp_path, make, message, zipped):
     path = save(make(original), tmp_path / "other.pt", zipped)
     with pytest.raises(PivotalError, match=message):
         read_model(path)
@@ -165,9 +157,7 @@ def test_another_architecture_is_refused_by_name(
         (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "must have <eos>, after which .* lacks it"),
     ],
 )
-def test_a_vocabulary_that_does_not_fit_is_refused(
-    original: Original, tmp_path: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_a_vocabulary_that_does_not_fit_is_refused(original, tmp_path, words, message):
     checkpoint = save(original(), tmp_path / "model.pt", False)
     (tmp_path / "v.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     with pytest.raises(PivotalError, match=message):
@@ -175,7 +165,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_closed_vocabulary_has_no_unknown_word(original: Original, tmp_path: Path) -> None:
+def test_a_closed_vocabulary_has_no_unknown_word(original, tmp_path):
     checkpoint = save(original(), tmp_path / "model.pt", False)
     (tmp_path / "v.txt").write_text("\n".join(("a", *WORDS[1:])) + "\n", encoding="utf-8")
     import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
@@ -184,7 +174,7 @@ def test_a_closed_vocabulary_has_no_unknown_word(original: Original, tmp_path: P
     assert model.generate("the cat", words=3, temperature=0.0)
 
 
-def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unless_asked(original, vocabulary, tmp_path):
     checkpoint, out = save(original(), tmp_path / "model.pt", True), tmp_path / "out"
     import_checkpoint(checkpoint, vocabulary, out)
     with pytest.raises(PivotalError, match="exists already"):
@@ -198,7 +188,7 @@ def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 257 + b"ustar  \0", b"PK\x03\x04" + b"\0" * 60])
-def test_files_that_are_no_checkpoints(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_checkpoints(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(PivotalError, match="must be a complete PyTorch checkpoint"):
         read_model(tmp_path / "file")

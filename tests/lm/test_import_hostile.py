@@ -142,14 +142,14 @@ def numbers() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("python_2", [False, True], ids=["python3", "python2"])
 @pytest.mark.parametrize("make", [variable, parameter])
-def test_the_quirks_of_old_checkpoints(tmp_path: Path, make: Callable[..., Call], python_2: bool) -> None:
+def test_the_quirks_of_old_checkpoints(tmp_path, make, python_2):
     cell, weights = read_model(legacy(tmp_path / "old.pt", pickled(rnn_model(make), python_2), numbers()))
     assert cell == "lstm"
     assert weights.keys() == SHAPES.keys()
     assert all(torch.equal(weights[name], tensor) for name, tensor in tensors().items())
 
 
-def test_dictionaries_of_python_2_and_parts_of_storages(tmp_path: Path) -> None:
+def test_dictionaries_of_python_2_and_parts_of_storages(tmp_path):
     """OrderedDict as a call with its items; all tensors as views of one storage."""
     flat = torch.cat([tensor.flatten() for tensor in tensors().values()])
     items, start = [], 0
@@ -228,7 +228,7 @@ def hostile(path: Path, harm: bytes, where: str) -> Path:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("where", PLACES)
-def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str, where: str) -> None:
+def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path, attack, where):
     mark = tmp_path / "mark"
     path = hostile(tmp_path / "hostile.pt", ATTACKS[attack](mark), where)
     with pytest.raises(
@@ -238,7 +238,7 @@ def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str,
     assert not mark.exists()
 
 
-def test_the_attacks_are_real(tmp_path: Path) -> None:
+def test_the_attacks_are_real(tmp_path):
     """What pickle itself makes of some of them: otherwise the tests above would show nothing."""
     for attack in ("reduce", "nested", "inst", "stack-global", "container"):
         mark = tmp_path / attack
@@ -264,18 +264,18 @@ def altered(**changes: Any) -> Call:
         (lambda: Call("os.system", ("true",)), "cannot be read"),
     ],
 )
-def test_a_file_that_lies_is_refused(tmp_path: Path, make: Callable[[], Any], message: str) -> None:
+def test_a_file_that_lies_is_refused(tmp_path, make, message):
     with pytest.raises(PivotalError, match=message):
         read_model(legacy(tmp_path / "lie.pt", pickled(make()), numbers()))
 
 
-def test_a_storage_of_a_size_with_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+def test_a_storage_of_a_size_with_thousands_of_digits_is_refused(tmp_path):
     with pytest.raises(PivotalError, match="cannot be read"):
         read_model(hostile(tmp_path / "lie.pt", pickled(altered(size=10**5000)), "zip"))
 
 
 @pytest.mark.parametrize("member", ["archive/constants.pkl", "archive/packed"])
-def test_torchscript_and_compressed_archives_are_refused(tmp_path: Path, member: str) -> None:
+def test_torchscript_and_compressed_archives_are_refused(tmp_path, member):
     """torch would run the first; a kilobyte of the second may unpack to gigabytes."""
     path = tmp_path / "state.pt"
     torch.save(tensors(), path)

@@ -66,7 +66,7 @@ class Example:
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_the_recipe_gulordava_is_the_example_of_2017(ids: np.ndarray, cell: str) -> None:
+def test_the_recipe_gulordava_is_the_example_of_2017(ids, cell):
     ids = ids[:420]  # a rate of 20 soon turns differences of rounding into others
     ours = learner(ids, recipe="gulordava", dropout=0.0, cell=cell)
     example = Example(ours.network.weights(), cell)
@@ -82,7 +82,7 @@ def test_the_recipe_gulordava_is_the_example_of_2017(ids: np.ndarray, cell: str)
     assert (found["decoder.weight"] - before["decoder.weight"]).abs().max() > 0.1
 
 
-def test_a_plateau_divides_the_rate_by_four_and_keeps_the_best(ids: np.ndarray) -> None:
+def test_a_plateau_divides_the_rate_by_four_and_keeps_the_best(ids):
     found = learner(ids, recipe="gulordava")
     held = torch.from_numpy(ids[:600])
     first = found.validate(held)
@@ -98,7 +98,7 @@ def test_a_plateau_divides_the_rate_by_four_and_keeps_the_best(ids: np.ndarray) 
 
 @pytest.mark.parametrize("cell", sorted(GATES))
 @pytest.mark.parametrize("tied", [False, True])
-def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied: bool) -> None:
+def test_padding_changes_nothing_and_stays_zero(ids, cell, tied):
     def make(precision: str) -> Network:
         sizes = {"embedding": 21, "hidden": 21, "layers": 2, "dropout": 0.0, "tied": tied, "cell": cell}
         made = Network(settings_of("fast", {**sizes, "precision": precision}), WORDS)
@@ -121,7 +121,7 @@ def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied
         assert int(weight.grad.count_nonzero()) == int(kept[name].count_nonzero()), name
 
 
-def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
+def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids):
     steps = 1500 // 8 // 7 + 4  # into the second epoch, with another order of the sentences
 
     def go_on(found: SeedLearner, updates: int) -> None:
@@ -139,7 +139,7 @@ def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
     assert all(torch.equal(found[name], weight) for name, weight in whole.network.weights().items())
 
 
-def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids: np.ndarray) -> None:
+def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids):
     """With random numbers of its own: those of a GPU mean nothing to a CPU."""
     first, second = learner(ids), learner(ids)
     first.step(1e-2)
@@ -148,7 +148,7 @@ def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids: np.ndarray) -> 
     assert math.isfinite(second.take_loss()) and second.row == 14
 
 
-def test_an_update_that_overflows_is_left_out(ids: np.ndarray) -> None:
+def test_an_update_that_overflows_is_left_out(ids):
     found = learner(ids)
     found._scale._dynamic = True
     scale = float(found._scale.value)
@@ -160,7 +160,7 @@ def test_an_update_that_overflows_is_left_out(ids: np.ndarray) -> None:
     assert float(found._scale.value) == max(scale / 2, 1.0)
 
 
-def test_sentences_are_shuffled_in_a_new_order_in_every_epoch(ids: np.ndarray) -> None:
+def test_sentences_are_shuffled_in_a_new_order_in_every_epoch(ids):
     stream = Stream.of(ids, EOS, CPU)
 
     def read(columns: torch.Tensor) -> list[tuple[int, ...]]:
@@ -173,7 +173,7 @@ def test_sentences_are_shuffled_in_a_new_order_in_every_epoch(ids: np.ndarray) -
     assert sorted(first) == sorted(second) == sorted(read(fold(stream.ids, 1)))
 
 
-def test_half_precision_learns_what_full_precision_learns(ids: np.ndarray) -> None:
+def test_half_precision_learns_what_full_precision_learns(ids):
     full, half = (learner(ids, precision=p, optimizer="sgd", dropout=0.0) for p in ("fp32", "fp16"))
     start = full.network.weights()
     for _ in range(5):
@@ -203,7 +203,7 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.mark.parametrize("tokens", [1, 7])
-def test_value_and_gradients_are_those_of_torch(chunk: int, tokens: int) -> None:
+def test_value_and_gradients_are_those_of_torch(chunk, tokens):
     *parts, targets = case(tokens)
     ours = [part.clone().requires_grad_() for part in parts]
     theirs = [part.clone().requires_grad_() for part in parts]
@@ -219,7 +219,7 @@ def test_value_and_gradients_are_those_of_torch(chunk: int, tokens: int) -> None
         torch.testing.assert_close(cross_entropy(*ours, targets, CLASSES), expected)
 
 
-def test_half_precision_does_not_overflow() -> None:
+def test_half_precision_does_not_overflow():
     """exp(12) is more than float16 can hold; a logit of 200 is not unusual while learning."""
     hidden, weight, bias, targets = case(6, torch.float32)
     hidden *= 60
@@ -234,7 +234,7 @@ def test_half_precision_does_not_overflow() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("rows", [50_048, 4096, 70])
-def test_the_kernel_does_what_the_plain_version_does(dtype: torch.dtype, rows: int) -> None:
+def test_the_kernel_does_what_the_plain_version_does(dtype, rows):
     kernel = pytest.importorskip("pivotal.lm.cross_entropy_kernel")
     torch.manual_seed(0)
     words = rows - 3

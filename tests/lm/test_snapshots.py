@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lm.conftest import Learn, Saying, crash
+from tests.lm.conftest import Saying, crash
 
 from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -25,7 +25,7 @@ def snapshots(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_snapshot_is_a_small_model_with_a_card(learn: Learn, valid: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_a_small_model_with_a_card(learn, valid, tmp_path):
     given = {"hidden": 64, "embedding": 64}
     (plain,) = learn("plain", given=given)
     (trained,) = learn(snapshots="1000, 3K", given=given)
@@ -49,7 +49,7 @@ def test_a_snapshot_is_a_small_model_with_a_card(learn: Learn, valid: Path, tmp_
 
 
 @pytest.mark.slow
-def test_a_seed_is_the_same_alone_and_in_company(learn: Learn, tmp_path: Path) -> None:
+def test_a_seed_is_the_same_alone_and_in_company(learn, tmp_path):
     learn("two", seeds=2, seed=3, snapshots=[1000])
     learn("alone", seed=4, snapshots=[1000])
     both, alone = snapshots(tmp_path / "two.snapshots"), snapshots(tmp_path / "alone.snapshots")
@@ -62,7 +62,7 @@ def test_a_seed_is_the_same_alone_and_in_company(learn: Learn, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("cell", "recipe"), [("lstm", "fast"), pytest.param("gru", "gulordava", marks=pytest.mark.slow)]
 )
-def test_a_crash_right_after_a_snapshot(learn: Learn, tmp_path: Path, cell: str, recipe: str) -> None:
+def test_a_crash_right_after_a_snapshot(learn, tmp_path, cell, recipe):
     """The checkpoint does not know of the snapshot, which is taken again; one that it knows of is not."""
     job: dict[str, Any] = {"snapshots": "500,2K,5K", "recipe": recipe, "given": {"cell": cell}}
     learn("whole", **job)
@@ -83,7 +83,7 @@ def test_a_crash_right_after_a_snapshot(learn: Learn, tmp_path: Path, cell: str,
 
 
 @pytest.mark.slow
-def test_what_is_there_already(learn: Learn, tmp_path: Path) -> None:
+def test_what_is_there_already(learn, tmp_path):
     kept = tmp_path / "model.snapshots"
     learn(snapshots="1K,2K")
     with pytest.raises(PivotalError, match="is not from this training"):
@@ -98,18 +98,18 @@ def test_what_is_there_already(learn: Learn, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("numbers", ["10M,junk", "10M,,20M", "0.0015K", "0", "20M,10M"])
-def test_numbers_that_are_refused(numbers: str) -> None:
+def test_numbers_that_are_refused(numbers):
     with pytest.raises(PivotalError, match=f"increasing numbers of tokens .* but they are '{numbers}'"):
         snapshot_tokens(numbers)
 
 
-def test_a_snapshot_beyond_the_training_leaves_nothing_behind(learn: Learn, tmp_path: Path) -> None:
+def test_a_snapshot_beyond_the_training_leaves_nothing_behind(learn, tmp_path):
     with pytest.raises(PivotalError, match="a snapshot is requested at 1,000,000,000"):
         learn(snapshots="1K,1B")
     assert not list(tmp_path.iterdir())
 
 
-def test_numbers_of_tokens() -> None:
+def test_numbers_of_tokens():
     assert snapshot_tokens("500, 10k,1.5M,1B") == (500, 10_000, 1_500_000, 10**9)
     assert snapshot_tokens("") == snapshot_tokens([]) == ()
     assert [short_number(n) for n in (999, 1000, 1_500_000, 10**9)] == ["999", "1K", "1500K", "1B"]

@@ -3,13 +3,12 @@
 import json
 import os
 import signal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lm.conftest import Learn, Saying, crash
+from tests.lm.conftest import Saying, crash
 
 from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -31,7 +30,7 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_trained_model_loads_and_has_learnt(learn: Learn, valid: Path, tmp_path: Path) -> None:
+def test_a_trained_model_loads_and_has_learnt(learn, valid, tmp_path):
     """The perplexity of the card is that of the model as everybody else loads it."""
     (trained,) = learn(command="pivotal train-lm …", recipe="fast")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -53,9 +52,7 @@ def test_a_trained_model_loads_and_has_learnt(learn: Learn, valid: Path, tmp_pat
         pytest.param("gulordava", interrupt, KeyboardInterrupt, marks=SLOW),
     ],
 )
-def test_a_training_that_was_stopped_ends_in_the_same_weights(
-    learn: Learn, tmp_path: Path, stop: Callable[[], None], error: type[BaseException], recipe: str
-) -> None:
+def test_a_training_that_was_stopped_ends_in_the_same_weights(learn, tmp_path, stop, error, recipe):
     (whole,) = learn("whole", recipe=recipe, valid=None)
     with pytest.raises(error):
         learn(recipe=recipe, valid=None, watch=Saying(then=stop), checkpoint_minutes=OFTEN)
@@ -67,7 +64,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(
 
 
 @SLOW
-def test_other_settings_in_the_same_place_are_refused(learn: Learn, tmp_path: Path) -> None:
+def test_other_settings_in_the_same_place_are_refused(learn, tmp_path):
     with pytest.raises(RuntimeError):
         learn(watch=Saying(then=crash), checkpoint_minutes=OFTEN)
     with pytest.raises(PivotalError, match=r"settings\.rate is 0\.02 there and 0\.01 here"):
@@ -81,7 +78,7 @@ def test_other_settings_in_the_same_place_are_refused(learn: Learn, tmp_path: Pa
             learn(given={"rate": 0.03}, seeds=seeds)
 
 
-def test_foreign_files_are_never_touched(learn: Learn, tmp_path: Path) -> None:
+def test_foreign_files_are_never_touched(learn, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
     for overwrite, seeds in ((False, 1), (True, 1), (True, 2)):
@@ -98,7 +95,7 @@ def test_foreign_files_are_never_touched(learn: Learn, tmp_path: Path) -> None:
 
 @SLOW
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (3, 1), (3, 2)])
-def test_a_model_stays_until_it_is_replaced(learn: Learn, tmp_path: Path, before: int, after: int) -> None:
+def test_a_model_stays_until_it_is_replaced(learn, tmp_path, before, after):
     old = learn(given={"epochs": 1}, seeds=before)
     contents = weights(*(model.path for model in old))
     again: dict[str, Any] = {"given": {"rate": 0.01}, "seeds": after, "overwrite": True}
@@ -115,9 +112,7 @@ def test_a_model_stays_until_it_is_replaced(learn: Learn, tmp_path: Path, before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_bad_input_leaves_no_folder_around_the_one_to_come(
-    learn: Learn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_leaves_no_folder_around_the_one_to_come(learn, tmp_path, monkeypatch):
     (tmp_path / "there").mkdir()
     with pytest.raises(PivotalError, match="lower --batch"):
         learn("there/a/b/model", given={"batch": 100_000})
@@ -130,9 +125,7 @@ def test_bad_input_leaves_no_folder_around_the_one_to_come(
 
 @SLOW
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_a_kill_between_the_model_and_the_cleaning_up(
-    learn: Learn, tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_between_the_model_and_the_cleaning_up(learn, tmp_path, seeds, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TrainingFolder, "remove", lambda self: None)
         first = learn(seeds=seeds, given={"epochs": 1})
@@ -144,7 +137,7 @@ def test_a_kill_between_the_model_and_the_cleaning_up(
 
 
 @SLOW
-def test_what_appears_in_the_meantime_is_not_overwritten(learn: Learn, tmp_path: Path) -> None:
+def test_what_appears_in_the_meantime_is_not_overwritten(learn, tmp_path):
     def intrude() -> None:
         (tmp_path / "model").mkdir()
         (tmp_path / "model" / "thesis.tex").write_text("years of work")
@@ -156,7 +149,7 @@ def test_what_appears_in_the_meantime_is_not_overwritten(learn: Learn, tmp_path:
     learn()
 
 
-def test_two_at_once_do_not_train_one_model(learn: Learn, tmp_path: Path) -> None:
+def test_two_at_once_do_not_train_one_model(learn, tmp_path):
     first = TrainingFolder(tmp_path / "model")
     with ThreadPoolExecutor(1) as other:
         other.submit(first.open, {}, overwrite=False).result()
@@ -176,9 +169,7 @@ def test_two_at_once_do_not_train_one_model(learn: Learn, tmp_path: Path) -> Non
         ({"corpus": []}, "no corpus file was given"),
     ],
 )
-def test_bad_input_leaves_nothing_behind(
-    corpus: Path, tmp_path: Path, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_leaves_nothing_behind(corpus, tmp_path, options, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n")
     Path("words.txt").write_text("the\ncat\n")
@@ -197,6 +188,6 @@ def test_bad_input_leaves_nothing_behind(
         ({"vocabulary_size": 2}, "at least 3"),
     ],
 )
-def test_settings_that_cannot_be(given: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be(given, message):
     with pytest.raises(PivotalError, match=message):
         settings_of(given.pop("recipe", "fast"), given)

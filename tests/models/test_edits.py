@@ -1,6 +1,5 @@
 """h -> (1 - m) * h + m * b, where and only where a span says so; and rows that are picked as indexing picks them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from pivotal import Intervention, PivotalError
 from pivotal.models.edits import MaskedEdit, Sources, dense
@@ -37,8 +35,8 @@ def spans(draw: st.DrawFn) -> tuple[int, list[Span]]:
 @given(spans(), st.integers(1, 3), st.booleans(), st.sampled_from(["apart", "shared", "sources"]))
 @settings(max_examples=100, deadline=None)
 def test_an_edit_interpolates_in_its_spans_only_and_its_gradients_are_the_formulas(
-    level: tuple[int, list[Span]], runs: int, together: bool, kind: str
-) -> None:
+    level, runs, together, kind
+):
     """With a mask for each direction or one for both, and with values or the states of other nodes. The runs come
     together, as before the first edit, or apart."""
     rows, where = level
@@ -66,7 +64,7 @@ def test_an_edit_interpolates_in_its_spans_only_and_its_gradients_are_the_formul
     assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
 
 
-def test_an_edit_of_a_site_that_the_model_lacks_is_an_error() -> None:
+def test_an_edit_of_a_site_that_the_model_lacks_is_an_error():
     """Also if it names others: a site in a basis is computed only by the model with that basis."""
     model = plant().model
     prepared = model.prepare(PrefixTree.build([model.encode("The noun0a").ids], [1], [0], "single"))
@@ -78,7 +76,7 @@ def test_an_edit_of_a_site_that_the_model_lacks_is_an_error() -> None:
         model.states(prepared, MaskedEdit(both, mask, torch.zeros(1, 2, both.coordinates)))
 
 
-def test_dense_puts_an_intervention_in_its_place() -> None:
+def test_dense_puts_an_intervention_in_its_place():
     units = (Unit("b", 1), Unit("a", 0))  # not in the order of the space
     values, active = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[True, True], [False, True]])
     intervention = Intervention(units, ("x", "y"), values, "every", "m", "f", "p", "d", active=active)
@@ -89,7 +87,7 @@ def test_dense_puts_an_intervention_in_its_place() -> None:
         dense(intervention, UnitSpace(SPACE.sites[:1]))
 
 
-def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
+def test_of_many_sites_only_those_that_a_mask_touches_are_edited():
     space = UnitSpace(tuple(Site(f"mlp.{i}", 3) for i in range(10)))
     mask, values = torch.zeros(2, 2, 30), torch.zeros(2, 2, 30)
     mask[1, 0, 13] = mask[0, 1, 29] = 1.0
@@ -106,9 +104,7 @@ ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_GPU)])
 @pytest.mark.parametrize("pick, rows", [(distinct_rows, [4, 0, 2]), (shared_rows, [4, 0, 0, 2, 4, 4])])
-def test_rows_and_their_gradients_are_those_of_indexing(
-    pick: Callable[[Tensor, Tensor], Tensor], rows: list[int], device: str
-) -> None:
+def test_rows_and_their_gradients_are_those_of_indexing(pick, rows, device):
     x = torch.randn(5, 2, 3, dtype=torch.float64, device=device, requires_grad=True)
     at = torch.tensor(rows, device=device)
     weights = torch.randn(len(rows), 2, 3, dtype=torch.float64, device=device)
@@ -120,7 +116,7 @@ def test_rows_and_their_gradients_are_those_of_indexing(
 
 
 @ON_GPU
-def test_a_gpu_adds_in_the_same_order_every_time() -> None:
+def test_a_gpu_adds_in_the_same_order_every_time():
     x = torch.randn(7, 3, 650, device="cuda", requires_grad=True)
     at = torch.randint(0, 7, (4000,), device="cuda")
     weights = torch.randn(4000, 3, 650, device="cuda")

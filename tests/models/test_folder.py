@@ -98,13 +98,13 @@ def truncate(f: Path) -> None:
         (tensors(encoder__weight=torch.zeros(6, 0)), "encoder.weight has none"),
     ],
 )
-def test_a_bad_folder_is_refused_with_the_reason(folder: Path, damage: Any, message: str) -> None:
+def test_a_bad_folder_is_refused_with_the_reason(folder, damage, message):
     damage(folder)
     with pytest.raises(PivotalError, match=message):
         load_model(str(folder))
 
 
-def test_a_whole_folder_is_loaded(folder: Path) -> None:
+def test_a_whole_folder_is_loaded(folder):
     model = load_model(str(folder), device="cpu")
     assert (model.name, model.vocabulary_size, len(model.unit_space())) == ("toy", 6, 8)
     # The name may change, the function may not.
@@ -115,7 +115,7 @@ def test_a_whole_folder_is_loaded(folder: Path) -> None:
     assert load_folder(renamed).fingerprint() != model.fingerprint()
 
 
-def test_int8_rows_with_scales_are_restored() -> None:
+def test_int8_rows_with_scales_are_restored():
     whole = weights()["encoder.weight"]
     scale = whole.abs().amax(1) / 127
     packed = {"x.int8": (whole / scale[:, None]).round().to(torch.int8), "x.scale": scale, "b": scale.half()}
@@ -125,7 +125,7 @@ def test_int8_rows_with_scales_are_restored() -> None:
     assert all(tensor.dtype == torch.float32 for tensor in restored.values())
 
 
-def test_tied_weights_are_written_once(tmp_path: Path) -> None:
+def test_tied_weights_are_written_once(tmp_path):
     tied = weights() | {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
     tied["decoder.weight"] = tied["encoder.weight"]
     saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=tied, card=CARD)
@@ -136,7 +136,7 @@ def test_tied_weights_are_written_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_a_saved_model_is_the_same_model(tied: bool, tmp_path: Path) -> None:
+def test_a_saved_model_is_the_same_model(tied, tmp_path):
     parts = weights()
     if tied:
         parts |= {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
@@ -145,7 +145,7 @@ def test_a_saved_model_is_the_same_model(tied: bool, tmp_path: Path) -> None:
     assert load_folder(model.save(tmp_path / "saved")).fingerprint() == model.fingerprint()
 
 
-def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
+def test_a_folder_is_replaced_only_when_asked(folder):
     before = (folder / "model.safetensors").read_bytes()
     changed = {name: tensor + 1 for name, tensor in weights().items()}
     with pytest.raises(PivotalError, match="exists already"):
@@ -165,7 +165,7 @@ def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
         lambda f: (f / "config.json").unlink(),
     ],
 )
-def test_what_is_not_a_model_alone_is_never_replaced(folder: Path, change: Any) -> None:
+def test_what_is_not_a_model_alone_is_never_replaced(folder, change):
     change(folder)
     before = sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir())
     with pytest.raises(PivotalError, match="Only a model may be overwritten"):
@@ -174,7 +174,7 @@ def test_what_is_not_a_model_alone_is_never_replaced(folder: Path, change: Any) 
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_an_empty_folder_is_taken_a_nameless_one_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_folder_is_taken_a_nameless_one_not(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     save_folder(tmp_path / "empty", cell="lstm", words=WORDS, weights=weights(), card=CARD)
     assert load_folder(tmp_path / "empty").vocabulary_size == len(WORDS)
@@ -200,7 +200,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home" / "models"
 
 
-def test_models_at_home_are_listed_and_opened_by_name(home: Path) -> None:
+def test_models_at_home_are_listed_and_opened_by_name(home):
     there = save(home / "mine")
     seeds = [save(home / "several" / f"seed-{i}", i) for i in range(2)]
     listed = dict(list_models())
@@ -213,7 +213,7 @@ def test_models_at_home_are_listed_and_opened_by_name(home: Path) -> None:
         load_model("mines", device="cpu")
 
 
-def test_a_gguf_file_at_home_is_a_local_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gguf_file_at_home_is_a_local_model(home, monkeypatch):
     home.mkdir(parents=True)
     (home / "small.gguf").write_bytes(b"GGUF")
     (home / ".half.gguf").write_bytes(b"GGUF")
@@ -231,7 +231,7 @@ def test_a_gguf_file_at_home_is_a_local_model(home: Path, monkeypatch: pytest.Mo
     assert load_model("small", device="cpu").name == "small" and len(opened) == 1, "a folder comes first"
 
 
-def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home: Path, tmp_path: Path) -> None:
+def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home, tmp_path):
     save(home / "mine", 0)
     here = save(tmp_path / "mine", 1)
     assert load_model("mine", device="cpu").fingerprint() == here.fingerprint()
@@ -240,7 +240,7 @@ def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home: Path
 
 
 @pytest.mark.parametrize("spec", ["", " ", "  \n"])
-def test_a_model_has_a_name(home: Path, spec: str) -> None:
+def test_a_model_has_a_name(home, spec):
     save(home)  # which nothing would be the path of
     with pytest.raises(PivotalError, match="the name is empty"):
         load_model(spec)
@@ -271,14 +271,14 @@ def put(cache: Path, repository: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["hf:somebody/small-gru", "somebody/small-gru"])
-def test_a_repository_with_our_files_is_a_model(cache: Path, tmp_path: Path, spec: str) -> None:
+def test_a_repository_with_our_files_is_a_model(cache, tmp_path, spec):
     there = save(tmp_path / "local")
     put(cache, "somebody/small-gru", tmp_path / "local")
     model = load_model(spec, device="cpu", dtype="float64")
     assert (model.name, model.fingerprint()) == ("somebody/small-gru", there.fingerprint())
 
 
-def test_a_mistyped_path_stays_local(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_path_stays_local(cache, tmp_path, monkeypatch):
     import huggingface_hub
 
     save(tmp_path / "models" / "mine")
@@ -291,7 +291,7 @@ def test_a_mistyped_path_stays_local(cache: Path, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("missing", ["config.json", *FILES[1:]])
-def test_without_a_network_the_cure_is_a_local_folder(cache: Path, tmp_path: Path, missing: str) -> None:
+def test_without_a_network_the_cure_is_a_local_folder(cache, tmp_path, missing):
     save(tmp_path / "local")
     (tmp_path / "local" / missing).unlink()
     put(cache, "somebody/partial", tmp_path / "local")
@@ -303,9 +303,7 @@ def test_without_a_network_the_cure_is_a_local_folder(cache: Path, tmp_path: Pat
         load_model("nobody/nothing", device="cpu")
 
 
-def test_without_huggingface_hub_it_must_be_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_huggingface_hub_it_must_be_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PivotalError, match=r"Install pivotal\[hf\], or give the path of a local folder"):
@@ -315,9 +313,7 @@ def test_without_huggingface_hub_it_must_be_installed(
 
 
 @pytest.mark.parametrize("spec", ["hf:somebody/small-gru", "somebody/small-gru"])
-def test_a_model_that_nobody_asked_for_is_not_downloaded(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
-) -> None:
+def test_a_model_that_nobody_asked_for_is_not_downloaded(cache, tmp_path, monkeypatch, spec):
     """The name may come from a folder of somebody else. What is in the cache is loaded without asking the network."""
     from huggingface_hub import constants
 

@@ -1,7 +1,6 @@
 """Attention heads as units: one entry of a mask, as many values as a head has coordinates."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def with_one_head(block: int, head: int) -> TransformersLM:
     return TransformersLM("one head", model, tokenizer(bos=True))
 
 
-def test_all_takes_every_coordinate_once() -> None:
+def test_all_takes_every_coordinate_once():
     lm = shared_lm("llama")
     assert {site.kind for site in lm.unit_space().sites} == {"attn", "mlp", "resid"}
     assert [site.name for site in lm.unit_space("head.1-2,mlp.0").sites] == ["mlp.0", "head.1", "head.2"]
@@ -46,7 +45,7 @@ def test_all_takes_every_coordinate_once() -> None:
 
 @pytest.mark.parametrize("search", SEARCHES.names())
 @pytest.mark.slow
-def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
+def test_every_search_finds_the_only_head_that_writes(search):
     lm = with_one_head(1, 2)
     problem = Problem(lm, FEW, sites="head", values="unbounded")
     found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)  # type: ignore[call-arg]
@@ -55,7 +54,7 @@ def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
     assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8
 
 
-def test_heads_and_neurons_together(tmp_path: Path) -> None:
+def test_heads_and_neurons_together(tmp_path):
     """A set of both kinds is scored, saved, loaded and taken apart as any other is."""
     lm = shared_lm("llama")
     problem = Problem(lm, FEW, sites="head,mlp")
@@ -79,7 +78,7 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
     assert scores.units == 2 and [one.unit for one in scores.drop_one] == ["head.1:2", "mlp.2:5"]
 
 
-def test_places_and_grid_of_units_that_differ_in_size() -> None:
+def test_places_and_grid_of_units_that_differ_in_size():
     space = UnitSpace((Site("mlp.0", 2), Site("head.0", 2, size=3)))
     assert places_of(space, torch.device("cpu")).tolist() == [[0, 0, 0], [1, 1, 1], [2, 3, 4], [5, 6, 7]]
     problem = Problem(shared_lm("llama"), FEW, sites="head.0,mlp.0", values="unbounded")

@@ -1,8 +1,6 @@
 """What a model is asked to read: words, texts beyond its positions, tokens that it lacks, cues that are none."""
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -30,7 +28,7 @@ def single() -> tuple[LanguageModel, Intervention]:
 
 
 @pytest.mark.parametrize("family", TABLES)
-def test_as_many_tokens_as_there_are_positions(family: str) -> None:
+def test_as_many_tokens_as_there_are_positions(family):
     lm = shared_lm(family)
     assert lm.longest == POSITIONS - 1, "BOS has one"
     (logits,) = lm.next_logits([[3] * (POSITIONS - 1)])
@@ -42,7 +40,7 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
         lm.next_words("The doctor " * 40)
 
 
-def test_a_model_may_read_tokens_that_it_never_predicts() -> None:
+def test_a_model_may_read_tokens_that_it_never_predicts():
     """Such as those of images: its embedding has more rows than its head."""
     model = random_model("llama")
     model.lm_head = torch.nn.Linear(16, 20, bias=False)
@@ -52,7 +50,7 @@ def test_a_model_may_read_tokens_that_it_never_predicts() -> None:
     assert len(text.split()) == 5
 
 
-def test_a_text_is_not_begun_that_will_become_too_long() -> None:
+def test_a_text_is_not_begun_that_will_become_too_long():
     lm = shared_lm("gpt2")
     (text,) = lm.generate("The doctor", words=62, temperature=0.0)
     assert len(text.split()) == 64
@@ -62,7 +60,7 @@ def test_a_text_is_not_begun_that_will_become_too_long() -> None:
         lm.next_words("The doctor", k=-1)
 
 
-def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
+def test_pairs_that_are_too_long_are_left_out_and_counted():
     texts = ["The doctor", "The doctor near", "The doctor" + " near The" * 31, "The doctor" + " near" * 90]
     pairs = PairSet("some", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts))
     problem = Problem(shared_lm("gpt2"), pairs, sites="mlp")
@@ -71,7 +69,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     assert len(Problem(shared_lm("bloom"), pairs, sites="mlp")) == 4, "ALiBi has no positions"
 
 
-def test_priming_leaves_room_for_a_sentence() -> None:
+def test_priming_leaves_room_for_a_sentence():
     with pytest.raises(PivotalError, match=r"positions for 64 tokens, and it has 64\. Give a shorter"):
         TransformersLM("gpt2", random_model("gpt2"), tokenizer(), priming="The " * POSITIONS)
 
@@ -90,12 +88,12 @@ def test_priming_leaves_room_for_a_sentence() -> None:
         (lambda lm: lm.generate("The", seed=2**64), "seed"),
     ],
 )
-def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
+def test_what_cannot_be_asked(ask, said):
     with pytest.raises(PivotalError, match=said):
         ask(shared_lm("llama"))
 
 
-def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
+def test_the_logits_after_tokens_need_the_position_of_a_single_step():
     lm, intervention = single()
     ids = lm.encode("The doctors near").ids
     edited = lm.intervened(intervention, "singular", cue="doctors")
@@ -106,7 +104,7 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
     assert max(p.values()) == pytest.approx(float(edited.next_logits([ids], cue=1).softmax(-1).max()))
 
 
-def test_a_model_says_how_it_was_loaded() -> None:
+def test_a_model_says_how_it_was_loaded():
     own = TransformersLM("tiny", random_model("llama"), tokenizer(bos=True))
     assert own.dtype == torch.float32 and [own.vocabulary.is_priming(s) for s in ("<s>", "")] == [True, False]
     bare = TransformersLM("tiny", random_model("llama").double(), tokenizer(bos=True), priming="")
@@ -121,14 +119,14 @@ def wiki() -> LanguageModel:
     return load_model("wiki-lstm", device="cpu")
 
 
-def test_a_contraction_is_one_word_of_two_tokens(wiki: LanguageModel) -> None:
+def test_a_contraction_is_one_word_of_two_tokens(wiki):
     found = wiki.encode("The doctor can't see, they said")
     assert found.ids == wiki.encode("The doctor ca n't see , they said").ids
     assert found.word == (0, 1, 2, 2, 3, 3, 4, 5)
     assert found.last_token_of(2) == 3 and found.last_token_of(4) == 6
 
 
-def test_contractions_are_compared_at_the_first_difference(wiki: LanguageModel) -> None:
+def test_contractions_are_compared_at_the_first_difference(wiki):
     def sides(*words: str) -> tuple[list[str], list[list[str]]]:
         one = Asking(wiki).ask(MinimalPair("The doctor", 1, words))  # type: ignore[arg-type]
         return [wiki.word(i) for i in one.ids[2:]], [[wiki.word(i) for i in side] for side in one.sides]
@@ -139,7 +137,7 @@ def test_contractions_are_compared_at_the_first_difference(wiki: LanguageModel) 
     assert len(complete) > 0.99 * wiki.vocabulary_size and not {"n't", "'s"} & set(complete)
 
 
-def test_unknown_words() -> None:
+def test_unknown_words():
     words = WordVocabulary(["<unk>", "a", "'s"], "<unk>")
     assert words.encode("a's a").ids == (1, 2, 1) and words.unspeakable() == [0]
     with pytest.raises(PivotalError, match="outside the vocabulary: b, c's"):
@@ -147,6 +145,6 @@ def test_unknown_words() -> None:
     assert WordVocabulary(["a"], "<unk>").unknown_word is None
 
 
-def test_what_a_model_knows(wiki: LanguageModel) -> None:
+def test_what_a_model_knows(wiki):
     assert [wiki.vocabulary.knows(word) for word in ("doctor", "can't", "flurbs")] == [True, True, False]
     assert wiki.vocabulary.unknown_word == load_model("planted").vocabulary.unknown_word == "<unk>"

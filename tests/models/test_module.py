@@ -57,7 +57,7 @@ SITES = {"gate.0": "layers.0.gate", "gate.1": "layers.1.gate", "hidden.1": "laye
 
 
 @pytest.mark.parametrize("priming", [None, "<eos>"])
-def test_contract(priming: str | None) -> None:
+def test_contract(priming):
     lm = ModuleLM("convolutional", convolutional(), WORDS, SITES, priming=priming)
     assert lm.vocabulary.is_priming(priming or "") and not lm.vocabulary.is_priming("no such word")
     assert [(site.name, site.width) for site in lm.sites] == [(name, 12) for name in SITES]
@@ -65,14 +65,14 @@ def test_contract(priming: str | None) -> None:
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_a_module_in_half_precision(head: bool) -> None:
+def test_a_module_in_half_precision(head):
     """Two logits decide a flip: they are computed in float32, whatever the module computes in."""
     module = convolutional() if head else Doubled()
     sites = SITES if head else {"gate.0": "inner.layers.0.gate"}
     check_model(ModuleLM("half", module.half(), WORDS, sites), PREFIXES, tolerance=2e-2)
 
 
-def test_logits_are_the_module_s_own() -> None:
+def test_logits_are_the_module_s_own():
     module = convolutional()
     lm = ModuleLM("convolutional", module, {word: i for i, word in reversed([*enumerate(WORDS)])}, SITES)
     for text in PREFIXES:
@@ -91,12 +91,12 @@ class Doubled(nn.Module):
         return 2 * self.inner(ids)
 
 
-def test_a_module_without_an_output_layer_that_can_be_seen() -> None:
+def test_a_module_without_an_output_layer_that_can_be_seen():
     sites = {"gate.0": "inner.layers.0.gate", "last": "inner.output:input"}
     check_model(ModuleLM("doubled", Doubled(), WORDS, sites), PREFIXES)
 
 
-def test_a_tokenizer_and_a_model_of_transformers() -> None:
+def test_a_tokenizer_and_a_model_of_transformers():
     class Wrapped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -111,7 +111,7 @@ def test_a_tokenizer_and_a_model_of_transformers() -> None:
     check_model(lm, PREFIXES)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_what_cannot_be_is_refused():
     module = convolutional()
     with pytest.raises(PivotalError, match=r"path of a module.*layers\.0\.gate"):
         ModuleLM("x", module, WORDS, {"gate.0": "layers.0.gates"})
@@ -153,6 +153,6 @@ class _Recurrent(nn.Module):
         ({"a.0": "embedding", "b.0": "embedding:output"}, r"two of a\.0, b\.0 are the same"),
     ],
 )
-def test_a_site_whose_edit_would_not_be_what_it_seems_is_refused(sites: dict[str, str], said: str) -> None:
+def test_a_site_whose_edit_would_not_be_what_it_seems_is_refused(sites, said):
     with pytest.raises(PivotalError, match=said):
         ModuleLM("own", _Recurrent(), WORDS, sites)

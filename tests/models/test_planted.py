@@ -7,7 +7,7 @@ from torch import Tensor
 from pivotal import PivotalError, Problem, load_model, load_phenomenon
 from pivotal.models.planted import Planted, plant
 from pivotal.testing import check_model
-from pivotal.units import Steps, Unit
+from pivotal.units import Unit
 
 SEEDS = [0, 1]
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
@@ -25,7 +25,7 @@ def flips(problem: Problem, sets: list[tuple[Unit, ...]]) -> Tensor:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @BOTH_STEPS
-def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed: int, steps: Steps) -> None:
+def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed, steps):
     planted = plant(seed)
     problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
     assert len(planted.units) == 3 and problem.clean_accuracy == 1.0
@@ -42,21 +42,21 @@ def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed: int, steps:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @BOTH_STEPS
-def test_decoys_and_all_other_units_do_nothing(seed: int, steps: Steps) -> None:
+def test_decoys_and_all_other_units_do_nothing(seed, steps):
     planted = plant(seed)
     problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
     others = tuple(unit for unit in problem.space if unit not in planted.units)
     assert not flips(problem, [planted.decoys, others]).any()
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     models: list[Planted] = [plant(seed) for seed in (0, 0, 1)]
     assert models[0].units == models[1].units != models[2].units
     assert models[0].model.fingerprint() == models[1].model.fingerprint() != models[2].model.fingerprint()
     assert not set(models[0].units) & set(models[0].decoys)
 
 
-def test_it_is_loaded_by_name_with_the_settings_given() -> None:
+def test_it_is_loaded_by_name_with_the_settings_given():
     assert load_model("planted").fingerprint() == plant().model.fingerprint()
     assert load_model("planted:7").name == "planted:7"
     assert load_model("planted", priming="The").fingerprint() != plant().model.fingerprint()
@@ -71,19 +71,19 @@ def test_it_is_loaded_by_name_with_the_settings_given() -> None:
         ("²", "not one of these"),
     ],
 )
-def test_impossible_seeds_are_refused(seed: str, said: str) -> None:
+def test_impossible_seeds_are_refused(seed, said):
     with pytest.raises(PivotalError, match=said):
         load_model(f"planted:{seed}")
 
 
-def test_float64_keeps_the_contract_a_million_times_more_closely() -> None:
+def test_float64_keeps_the_contract_a_million_times_more_closely():
     model = load_model("planted", dtype="float64", device="cpu")
     noun, filler = model.word(10), model.word(3)
     check_model(model, [f"The {noun} {filler}", "The", f"The {filler} {noun}"], tolerance=1e-10)
     assert model.next_logits([(2, 10)]).dtype == torch.float64
 
 
-def test_the_dtype_is_not_part_of_the_fingerprint() -> None:
+def test_the_dtype_is_not_part_of_the_fingerprint():
     """An intervention may be applied in another precision than the one in which it was found."""
     single, double = (
         load_model("planted", dtype=dtype, device="cpu") for dtype in ("float32", torch.float64)
@@ -94,13 +94,13 @@ def test_the_dtype_is_not_part_of_the_fingerprint() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_types_keep_the_contract_on_a_gpu(dtype: str) -> None:
+def test_half_types_keep_the_contract_on_a_gpu(dtype):
     model = load_model("planted", dtype=dtype, device="cuda")
     check_model(model, [f"The {model.word(10)}", "The", f"The {model.word(12)}"], tolerance=0.05)
     assert model.next_logits([(2, 10)]).dtype == torch.float32
 
 
-def test_an_intervention_by_hand_sets_units_by_name() -> None:
+def test_an_intervention_by_hand_sets_units_by_name():
     """The planted units, set by their names, flip the preference, and units that nothing reads do not."""
     model, units = load_model("planted"), plant(seed=0).units
 
@@ -122,6 +122,6 @@ def test_an_intervention_by_hand_sets_units_by_name() -> None:
         ({}, "at least one unit"),
     ],
 )
-def test_an_intervention_by_hand_must_be_possible(values: dict, message: str) -> None:
+def test_an_intervention_by_hand_must_be_possible(values, message):
     with pytest.raises(PivotalError, match=message):
         load_model("planted").intervention(values, ("singular", "plural"))

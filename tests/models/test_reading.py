@@ -46,21 +46,21 @@ def check_reading(model: LanguageModel, sites: str, steps: Steps | None) -> None
 
 @pytest.mark.parametrize("steps", [None, "every", "single"])
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_recurrent_states_are_those_of_reading_again(cell: str, steps: Steps | None) -> None:
+def test_recurrent_states_are_those_of_reading_again(cell, steps):
     check_reading(recurrent(cell), "all", steps)
 
 
 @pytest.mark.parametrize(
     "family", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES if name != "llama")]
 )
-def test_states_of_transformers_are_those_of_reading_again(family: str) -> None:
+def test_states_of_transformers_are_those_of_reading_again(family):
     model = shared_lm(family)
     assert model._trunk.continues == (family not in WITHOUT_CACHE)
     for steps in (None, "every", "single"):
         check_reading(model, "resid.1,attn.2" if family not in WITHOUT_CACHE else "resid.1", steps)
 
 
-def test_a_step_computes_one_token_of_each_text() -> None:
+def test_a_step_computes_one_token_of_each_text():
     model = shared_lm("llama")
     rows: list[tuple[int, ...]] = []
     handle = model.network.register_forward_pre_hook(
@@ -77,7 +77,7 @@ def test_a_step_computes_one_token_of_each_text() -> None:
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_texts_are_those_of_reading_again(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_those_of_reading_again(steps, monkeypatch):
     for model, sites in ((load_model("planted"), "all"), (shared_lm("gpt2"), "mlp")):
         prompt = "The noun0a near" if model.name == "planted" else "The doctor near"
         edited = model.intervened(drawn(model, sites, steps), "plural", cue=1)
@@ -123,7 +123,7 @@ PROMPTS = ["The doctor near cars quickly", "Some cars"]
     "family",
     ["opt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "llama", "gemma3", "bloom"))],
 )
-def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
+def test_transformers_own_generate_is_edited(family, steps):
     """Also in a batch whose texts differ in length. The text that the model reads first stays untouched."""
     model = shared_lm(family)
     edited = model.intervened(drawn(model, "mlp,head.1", steps), "plural", cue=0)
@@ -141,7 +141,7 @@ def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_units_in_bases_are_attached(steps: Steps) -> None:
+def test_units_in_bases_are_attached(steps):
     model = shared_lm("llama")
     width = {site.name: site.coordinates for site in model.sites}
     draw = torch.Generator().manual_seed(0)
@@ -163,7 +163,7 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
     assert expected != own(model.network, PROMPTS)
 
 
-def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
+def test_nothing_else_runs_while_an_intervention_is_attached():
     model = tiny_lm("llama")
     edited = model.intervened(drawn(model, "mlp"), "plural")
     before = model.next_words("The doctor")
@@ -179,7 +179,7 @@ def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
     assert model._trunk.continues, "what is tried at the first use waits for the end of the block"
 
 
-def test_what_cannot_be_attached() -> None:
+def test_what_cannot_be_attached():
     model = shared_lm("llama")
     single = model.intervened(drawn(model, "mlp", "single"), "plural", cue=0)
     for cue in (None, -1, []):

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from inspect import unwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,9 +118,7 @@ def edited_tree(steps: Steps) -> PrefixTree:
     sentences=st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=6), min_size=1, max_size=6),
 )
 @settings(max_examples=30, deadline=None)
-def test_the_unrolled_network_equals_the_fused_one(
-    cell: str, layers: int, bias: bool, priming: str, seed: int, sentences: list[list[int]]
-) -> None:
+def test_the_unrolled_network_equals_the_fused_one(cell, layers, bias, priming, seed, sentences):
     network = Network(cell, layers, priming, bias, seed=seed)
     ours = network.tree_logits(PrefixTree.build(sentences))[:, 0]
     fused = torch.stack([network.fused_logits(tokens)[-1] for tokens in sentences])
@@ -130,7 +127,7 @@ def test_the_unrolled_network_equals_the_fused_one(
 
 @ALL_KINDS
 @BOTH_STEPS
-def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int, steps: Steps) -> None:
+def test_logits_and_gradients_equal_those_of_a_plain_loop(cell, layers, steps):
     network = Network(cell, layers)
     mask, values = (tensor.requires_grad_() for tensor in network.draw(2))
     ours = network.tree_logits(edited_tree(steps), mask, values)
@@ -153,7 +150,7 @@ def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int
 
 @pytest.mark.parametrize(("cell", "layers"), [("lstm", 2), ("lstm", 3), ("gru", 2), ("rnn", 3)])
 @BOTH_STEPS
-def test_layers_below_the_first_edited_one_are_computed_once(cell: str, layers: int, steps: Steps) -> None:
+def test_layers_below_the_first_edited_one_are_computed_once(cell, layers, steps):
     """An edit of the second layer alone against an edit that may change any layer, with gradients, twice."""
     network, tree = Network(cell, layers), edited_tree(steps)
     mask, start = network.draw(2)
@@ -177,14 +174,14 @@ def test_layers_below_the_first_edited_one_are_computed_once(cell: str, layers: 
     assert expected[1].abs().max() > 0.01
 
 
-def test_an_embedding_may_bound_the_norm_of_its_rows() -> None:
+def test_an_embedding_may_bound_the_norm_of_its_rows():
     encoder, rnn, decoder = nn.Embedding(8, 4, max_norm=0.5), nn.GRU(4, 5), nn.Linear(5, 8)
     model = RecurrentLM.from_modules("bounded", encoder, rnn, decoder, WORDS, priming="")
     found = model.next_logits([[2, 3, 4]])[0]  # first, because the embedding changes its rows when it is used
     torch.testing.assert_close(found, decoder(rnn(encoder(torch.tensor([2, 3, 4])))[0])[-1])
 
 
-def test_cell_states_are_never_edited() -> None:
+def test_cell_states_are_never_edited():
     """With all of h replaced, what distinguishes two histories is c: the LSTM keeps it and a plain RNN has none."""
     tree = PrefixTree.build([[2, 3, 4], [5, 3, 4]], [1, 1], [0, 0], "single")
     for cell, differ in (("lstm", True), ("rnn", False), ("gru", False)):
@@ -197,7 +194,7 @@ def test_cell_states_are_never_edited() -> None:
 # -- words, names and what is refused --
 
 
-def test_sites_have_the_range_of_tanh() -> None:
+def test_sites_have_the_range_of_tanh():
     model = Network("lstm", 2).model
     assert [(site.name, site.width, site.bounds) for site in model.sites] == [
         ("hidden.0", 5, (-1.0, 1.0)),
@@ -219,13 +216,13 @@ USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Line
         ("decoder", nn.Sequential(nn.Linear(5, 8)), "in place of an nn.Linear .*pivotal.models.ModuleLM"),
     ],
 )
-def test_modules_that_are_no_language_model_are_refused(part: str, given: Any, message: str) -> None:
+def test_modules_that_are_no_language_model_are_refused(part, given, message):
     with pytest.raises(PivotalError, match=message):
         unwrap(RecurrentLM.from_modules)("x", *{**USUAL, part: given}.values(), WORDS)
 
 
 @pytest.mark.parametrize("words", [WORDS, [word if word != "<unk>" else "z" for word in WORDS]])
-def test_a_model_in_memory_is_saved_and_loaded(words: list[str], tmp_path: Path) -> None:
+def test_a_model_in_memory_is_saved_and_loaded(words, tmp_path):
     torch.manual_seed(0)
     modules = nn.Embedding(8, 4), nn.GRU(4, 5, num_layers=2), nn.Linear(5, 8)
     model = RecurrentLM.from_modules("x", *modules, words, priming="a b")

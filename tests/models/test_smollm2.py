@@ -12,7 +12,6 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.transformers.gguf import packaged
 from pivotal.models.tree import PrefixTree
 from pivotal.testing import check_model
-from pivotal.units import Steps
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,7 +39,7 @@ def lm() -> TransformersLM:
     return pretrained("smollm2-135m")
 
 
-def test_it_is_listed_and_reads_the_start_that_documents_had_in_training(lm: TransformersLM) -> None:
+def test_it_is_listed_and_reads_the_start_that_documents_had_in_training(lm):
     assert "smollm2-135m" in dict(list_models())
     assert lm.encode("The athlete").ids == tuple(lm.tokenizer("The athlete")["input_ids"])
     assert "reads <|endoftext|> before every sentence" in lm.describe()
@@ -51,7 +50,7 @@ def test_it_is_listed_and_reads_the_start_that_documents_had_in_training(lm: Tra
 @pytest.mark.parametrize("name", ["smollm2-135m", "gemma3-270m"])
 @pytest.mark.parametrize("steps", ["every", "single"])
 @torch.no_grad()
-def test_untouched_logits_are_those_of_transformers(name: str, steps: Steps) -> None:
+def test_untouched_logits_are_those_of_transformers(name, steps):
     """In a tree, where prefixes share nodes; single-step also with what is before the cue taken from a cache. Gemma
     reads BOS, and has a window."""
     if packaged(name) is None:
@@ -70,14 +69,14 @@ def test_untouched_logits_are_those_of_transformers(name: str, steps: Steps) -> 
         assert (found - expected[tree.depth[nodes] - 1]).abs().max() < 1e-4, ids
 
 
-def test_contract(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contract(lm, monkeypatch):
     # Values drawn up to 3 in the wide sites of 30 layers break any model; some sites show as much as all of them.
     sites = tuple(s for s in lm.sites if s.name in ("attn.3", "mlp.3", "resid.20", "mlp.29"))
     monkeypatch.setattr(lm, "sites", sites)
     check_model(lm, PREFIXES)
 
 
-def test_an_edit_of_a_late_block_runs_only_the_blocks_from_there(lm: TransformersLM) -> None:
+def test_an_edit_of_a_late_block_runs_only_the_blocks_from_there(lm):
     ran: list[int] = []
     blocks = lm.network.model.layers
     handles = [

@@ -51,7 +51,7 @@ def at_once(work: Callable[[int], object]) -> list[object]:
 
 @pytest.mark.parametrize("make", [lstm, transformer])
 @pytest.mark.slow
-def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel, str, str]]) -> None:
+def test_threads_get_what_each_gets_alone(make):
     model, sites, prompt = make()
     made, ids = interventions(model, sites), model.encode(prompt).ids
     edited = [model.intervened(one, "plural") for one in made]
@@ -71,7 +71,7 @@ def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel
 
 
 @pytest.mark.slow
-def test_searches_of_several_threads_share_a_model() -> None:
+def test_searches_of_several_threads_share_a_model():
     """The backward pass runs parts of the tree again, with hooks, while another thread may be in its own pass."""
     model = tiny_lm("llama", batch_nodes=16)
     search = LearnedMask(max_units=2, updates=4, refit=2)
@@ -133,7 +133,7 @@ def solved(search: str, scarce: Scarce) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("search", SETTINGS)
 @pytest.mark.slow
-def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search: str) -> None:
+def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search):
     plenty = Scarce()
     expected = solved(search, plenty)
     last = plenty.backward
@@ -148,7 +148,7 @@ def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search: 
         assert f"at once, {nodes} " in str(one.message)
 
 
-def test_a_bound_that_two_models_come_to_is_told_once() -> None:
+def test_a_bound_that_two_models_come_to_is_told_once():
     """A model and its copy with further sites run out of memory one after the other, in different places."""
     first, fails = Scarce().model, iter([True, False, True, False])
     second = copy.copy(first)
@@ -168,19 +168,19 @@ def test_a_bound_that_two_models_come_to_is_told_once() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_too_much_is_gone_before_it_is_tried_again() -> None:
+def test_what_was_too_much_is_gone_before_it_is_tried_again():
     scarce = Scarce(1)
     with pytest.warns(UserWarning, match="2048"):
         solved("learned", scarce)
     assert scarce.alive[1] == 0
 
 
-def test_it_gives_up_where_there_is_nothing_to_halve() -> None:
+def test_it_gives_up_where_there_is_nothing_to_halve():
     with pytest.raises(PivotalError, match="does not fit into memory even with 64 nodes"):
         solved("learned", Scarce(*range(1, 100), batch_nodes=64))
 
 
-def test_a_model_that_knows_no_bound_says_that_memory_ran_out() -> None:
+def test_a_model_that_knows_no_bound_says_that_memory_ran_out():
     """A bound that it was given does not count: it would be halved and halved to no effect."""
     model = load_model("planted", device="cpu", batch_nodes=4096)
     problem = Problem(model, load_phenomenon("planted").sample(20))

@@ -1,7 +1,5 @@
 """Every family of causal models, tiny and random, through the contract that the rest of pivotal relies on."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from tests.models.tiny import (
@@ -35,12 +33,12 @@ def plain_logits(lm: TransformersLM, text: str) -> Tensor:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
-def test_contract(family: str) -> None:
+def test_contract(family):
     check_model(shared_lm(family), PREFIXES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_logits_are_those_of_transformers(family: str) -> None:
+def test_logits_are_those_of_transformers(family):
     lm = shared_lm(family)
     found = lm.next_logits([lm.encode(text).ids for text in PREFIXES])
     expected = torch.stack([plain_logits(lm, text) for text in PREFIXES])
@@ -48,7 +46,7 @@ def test_logits_are_those_of_transformers(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_prefixes_are_computed_once_and_heads_offered_where_that_is_right(family: str) -> None:
+def test_prefixes_are_computed_once_and_heads_offered_where_that_is_right(family):
     trunk = shared_lm(family)._trunk
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
     sites = [site for site in shared_lm(family).sites if site.size > 1]
@@ -57,7 +55,7 @@ def test_prefixes_are_computed_once_and_heads_offered_where_that_is_right(family
 
 
 @pytest.mark.parametrize("family", ["gpt2", "granite", "gemma2"])
-def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
+def test_the_mean_row_gives_the_mean_logit(family):
     """Granite scales its logits. Those of Gemma 2 are capped, and not linear in the state."""
     lm = shared_lm(family)
     p = torch.rand(3, lm.vocabulary_size).softmax(-1)
@@ -69,7 +67,7 @@ def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
         torch.testing.assert_close((states[0] - states[1]) @ row.T, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_cap_is_found_if_the_logits_of_the_probe_are_small() -> None:
+def test_a_cap_is_found_if_the_logits_of_the_probe_are_small():
     """A cap of 3 then changes them by less than the tolerance, but later ones by more."""
     model = random_model("gemma2")
     with torch.no_grad():
@@ -77,7 +75,7 @@ def test_a_cap_is_found_if_the_logits_of_the_probe_are_small() -> None:
     assert TransformersLM("small", model, tokenizer())._head.cap == 3.0
 
 
-def test_sites() -> None:
+def test_sites():
     widths = {site.name: site.width for site in tiny_lm("llama").sites}
     assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
     assert (widths["attn.2"], widths["head.2"], widths["mlp.2"], widths["resid.2"]) == (16, 4, 24, 16)
@@ -88,7 +86,7 @@ def test_sites() -> None:
         tiny_lm("llama").unit_space("neurons")
 
 
-def test_a_site_is_what_its_name_says() -> None:
+def test_a_site_is_what_its_name_says():
     """An edit by pivotal against the same edit by hand, on a whole sentence."""
     lm = tiny_lm("llama")
     ids = lm.encode("The doctor near cars").ids
@@ -125,7 +123,7 @@ def test_a_site_is_what_its_name_says() -> None:
 
 @pytest.mark.parametrize("family", ["llama", "bloom"])
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_parts_of_a_tree_give_the_whole(family: str, steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_tree_give_the_whole(family, steps, monkeypatch):
     lm = tiny_lm(family, bos=True)
     sequences = [lm.encode(text).ids for text in PREFIXES]
     tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
@@ -149,7 +147,7 @@ def test_parts_of_a_tree_give_the_whole(family: str, steps: str, monkeypatch: py
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch):
     """Attention looks at all pairs of a row: in one long row it would be most of the work."""
     lm = shared_lm("llama")
     generator = torch.Generator().manual_seed(0)
@@ -164,7 +162,7 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     assert [chunk.layout.places for chunk in lm.division(long, 1).chunks] == [tree.n_live]
 
 
-def test_a_large_model_learns_from_fewer_nodes_at_once_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_model_learns_from_fewer_nodes_at_once_on_a_cpu(monkeypatch):
     small = tiny_lm("llama")
     assert small.batch_nodes == 4096
     kept = 12 * sum(site.coordinates for site in small.sites)
@@ -175,7 +173,7 @@ def test_a_large_model_learns_from_fewer_nodes_at_once_on_a_cpu(monkeypatch: pyt
     assert few * Problem(large, FEW).tree.n_live <= 100 < many * Problem(large, FEW).tree.n_live
 
 
-def test_hooks_are_gone_after_an_error() -> None:
+def test_hooks_are_gone_after_an_error():
     lm = tiny_lm("llama")
     ids = lm.encode("The doctor near cars").ids
     before = lm.next_logits([ids])
@@ -192,7 +190,7 @@ def test_hooks_are_gone_after_an_error() -> None:
 
 @pytest.mark.parametrize("head", ["cpu", "disk"])
 @pytest.mark.slow
-def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
+def test_a_model_spread_over_devices(head, tmp_path):
     """As accelerate spreads a model that is too large for a device; here over memory and disk."""
     from accelerate import dispatch_model
 
@@ -209,7 +207,7 @@ def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
 # -- words ----------------------------------------------------------------------------------------------------------
 
 
-def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None:
+def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden():
     with_bos, without = tiny_lm("llama", bos=True), tiny_lm("llama")
     assert "reads <s> before every sentence" in with_bos.describe()
     assert "no BOS" in without.describe()
@@ -224,7 +222,7 @@ def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None
 # -- where models come from -----------------------------------------------------------------------------------------
 
 
-def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     folder = save_tiny(tmp_path / "tiny-llama", "llama")
     lm = load_model(folder)
@@ -235,7 +233,7 @@ def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiny_lm("gpt2").fingerprint() != tiny_lm("llama").fingerprint()
 
 
-def test_one_changed_weight_changes_the_checksum() -> None:
+def test_one_changed_weight_changes_the_checksum():
     model = random_model("llama")
     before = checksum(model)
     assert checksum(random_model("llama")) == before
@@ -244,7 +242,7 @@ def test_one_changed_weight_changes_the_checksum() -> None:
     assert checksum(model) != before
 
 
-def test_an_encoder_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_is_refused(tmp_path):
     from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
     small = {"vocab_size": 24, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -261,7 +259,7 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
 # -- searches -------------------------------------------------------------------------------------------------------
 
 
-def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -> None:
+def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out():
     lm = shared_lm("llama")
     problem = Problem(lm, FEW, sites="mlp,attn,resid")
     assert len(problem.space.sites) >= 8
@@ -279,7 +277,7 @@ def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_the_separator_of_documents_is_read_first_unless_the_tokenizer_adds_another_start() -> None:
+def test_the_separator_of_documents_is_read_first_unless_the_tokenizer_adds_another_start():
     model = random_model("llama")
     for bos, start in ((False, "<|endoftext|>"), (True, "<s>")):
         words = tokenizer(bos=bos)

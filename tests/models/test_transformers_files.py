@@ -67,16 +67,14 @@ def no_tokenizer(folder: Path) -> None:
         (lambda f: (f / "config.json").write_text("{oh"), r"config\.json must be JSON"),
     ],
 )
-def test_a_broken_file_is_named(
-    whole: Path, spoil: Callable[[Path], object], said: str, tmp_path: Path
-) -> None:
+def test_a_broken_file_is_named(whole, spoil, said, tmp_path):
     spoil(shutil.copytree(whole, tmp_path / "tiny"))
     with pytest.raises(PivotalError, match=said):
         load_model(tmp_path / "tiny")
     assert not (tmp_path / "tiny" / "ran").exists()
 
 
-def test_a_gguf_file_that_is_none(tmp_path: Path) -> None:
+def test_a_gguf_file_that_is_none(tmp_path):
     (tmp_path / "tiny.gguf").write_text("version https://git-lfs.github.com/spec/v1")
     with pytest.raises(PivotalError, match=r"tiny\.gguf cannot be read as a causal language model"):
         load_model(tmp_path / "tiny.gguf")
@@ -85,12 +83,12 @@ def test_a_gguf_file_that_is_none(tmp_path: Path) -> None:
         load_model(tmp_path / "absent.gguf")
 
 
-def test_priming_that_the_model_cannot_read() -> None:
+def test_priming_that_the_model_cannot_read():
     with pytest.raises(PivotalError, match=r"priming text must be in the model's words, but 'zzz' is not"):
         TransformersLM("llama", random_model("llama"), tokenizer(), priming="zzz")
 
 
-def test_a_tokenizer_without_its_token_for_unknown_words(whole: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_without_its_token_for_unknown_words(whole, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(whole, folder)
     content = json.loads((folder / "tokenizer.json").read_text())
@@ -108,7 +106,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
 
 
-def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Path) -> None:
+def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path):
     file = tmp_path / "weights"
     file.write_text("old")
     before = digest(file)
@@ -121,9 +119,7 @@ def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Pat
     assert digest(file) != before
 
 
-def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(tmp_path, capsys, monkeypatch):
     gguf = tmp_path / "model.gguf"
     gguf.write_text("weights")
     calls = 0
@@ -144,9 +140,7 @@ def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(
     assert (converted(gguf) / "config.json").read_text() == "2"
 
 
-def test_a_folder_that_another_process_has_finished_first_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_another_process_has_finished_first_stays(tmp_path, monkeypatch):
     """The other process may be reading it."""
     gguf = tmp_path / "model.gguf"
     gguf.write_text("weights")
@@ -164,7 +158,7 @@ def test_a_folder_that_another_process_has_finished_first_stays(
     assert (converted(gguf) / "config.json").read_text() == "2"
 
 
-def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path: Path) -> None:
+def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path):
     """Then nothing is missing when the folder is loaded, and nothing is drawn at random."""
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM
@@ -181,7 +175,7 @@ def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("otherwise", [False, True])
-def test_bos_is_read_where_llama_cpp_reads_it(tmp_path: Path, otherwise: bool) -> None:
+def test_bos_is_read_where_llama_cpp_reads_it(tmp_path, otherwise):
     header = b"GGUF\0\0tokenizer.ggml.model\x08\0\0\0\x05\0\0\0\0\0\0\0"
     for kind, usual in ((b"llama", True), (b"gpt-2", otherwise)):
         for said, expected in ((b"", usual), (b"\0", False), (b"\1", True)):
@@ -190,7 +184,7 @@ def test_bos_is_read_where_llama_cpp_reads_it(tmp_path: Path, otherwise: bool) -
             assert wants_bos(tmp_path / "a.gguf", otherwise) == expected
 
 
-def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path: Path) -> None:
+def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path):
     folder = save_tiny(tmp_path / "tiny")
     network = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     inside = load_model(network, AutoTokenizer.from_pretrained(folder), name="mine")

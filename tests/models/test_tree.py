@@ -62,7 +62,7 @@ def examples(draw: st.DrawFn) -> Examples:
 
 @given(examples())
 @SOME
-def test_every_leaf_spells_its_prefix(given: Examples) -> None:
+def test_every_leaf_spells_its_prefix(given):
     tree = given.tree()
     for e, tokens in enumerate(given.sequences):
         nodes = tree.path(int(tree.leaf[e]))
@@ -77,7 +77,7 @@ def test_every_leaf_spells_its_prefix(given: Examples) -> None:
 
 @given(examples())
 @SOME
-def test_there_is_one_node_per_distinct_key(given: Examples) -> None:
+def test_there_is_one_node_per_distinct_key(given):
     tree = given.tree()
     node_of: dict[tuple[Any, ...], int] = {}
     for e, keys in enumerate(given.keys()):
@@ -92,7 +92,7 @@ def test_there_is_one_node_per_distinct_key(given: Examples) -> None:
 
 @given(examples(), st.data())
 @SOME
-def test_restrict_equals_building_from_the_subset(given: Examples, data: st.DataObject) -> None:
+def test_restrict_equals_building_from_the_subset(given, data):
     chosen = data.draw(st.lists(st.integers(0, len(given.sequences) - 1), min_size=1, unique=True))
     part, built = given.tree().restrict(np.array(chosen)), given.take(chosen).tree()
     assert len(part) == len(built) and part.n_live == built.n_live
@@ -108,7 +108,7 @@ def test_restrict_equals_building_from_the_subset(given: Examples, data: st.Data
 
 @given(examples(), st.data())
 @SOME
-def test_spread_sums_over_the_examples_below(given: Examples, data: st.DataObject) -> None:
+def test_spread_sums_over_the_examples_below(given, data):
     tree = given.tree()
     size = len(tree.leaf)
     numbers = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)))
@@ -120,7 +120,7 @@ def test_spread_sums_over_the_examples_below(given: Examples, data: st.DataObjec
 
 @given(examples())
 @SOME
-def test_levels_are_what_a_model_needs_to_step(given: Examples) -> None:
+def test_levels_are_what_a_model_needs_to_step(given):
     tree = given.tree()
     levels = tree.levels()
     assert [level.start for level in levels] == [1, *(level.stop for level in levels)][: len(levels)]
@@ -146,7 +146,7 @@ def test_levels_are_what_a_model_needs_to_step(given: Examples) -> None:
 
 @given(examples())
 @SOME
-def test_the_frozen_part_is_what_stands_before_the_cues(given: Examples) -> None:
+def test_the_frozen_part_is_what_stands_before_the_cues(given):
     tree = given.tree()
     part = tree.frozen_part()
     examples = enumerate(given.sequences)
@@ -169,9 +169,7 @@ def tree_of(sentences: list[list[int]], steps: str) -> PrefixTree:
 
 @settings(max_examples=60, deadline=None)
 @given(SENTENCES, st.sampled_from(["every", "single"]), st.integers(1, 20), st.booleans())
-def test_parts_have_every_live_node_once_and_keep_to_their_size(
-    sentences: list[list[int]], steps: str, most: int, shared: bool
-) -> None:
+def test_parts_have_every_live_node_once_and_keep_to_their_size(sentences, steps, most, shared):
     tree = tree_of(sentences, steps)
     found = parts(tree, most, shared=shared)
     own = np.concatenate([part.own for part in found])
@@ -196,9 +194,7 @@ def sees(layout: Layout, place: int) -> list[int]:
 
 @settings(max_examples=60, deadline=None)
 @given(SENTENCES, st.sampled_from(["every", "single"]), st.sampled_from([(), (9,), (9, 8)]), st.booleans())
-def test_a_packed_node_sees_its_own_sentence(
-    sentences: list[list[int]], steps: str, priming: tuple[int, ...], cached: bool
-) -> None:
+def test_a_packed_node_sees_its_own_sentence(sentences, steps, priming, cached):
     tree = tree_of(sentences, steps)
     (part,) = parts(tree, 1000, shared=True)
     layout = packed(tree, part, priming, CPU, cached=cached)
@@ -214,7 +210,7 @@ def test_a_packed_node_sees_its_own_sentence(
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps: str) -> None:
+def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps):
     tree = tree_of([[1, 2, 3], [1, 2, 1, 1], [2], [1, 2]], steps)
     (part,) = parts(tree, 1000, shared=False)
     layout = rows(tree, part, (9,), CPU)
@@ -227,7 +223,7 @@ def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps
     assert len(layout.edited) == copies == sum(span.stop - span.start for span in layout.spans)
 
 
-def test_frozen_nodes_are_padded_at_a_depth_where_no_tree_has_live_ones() -> None:
+def test_frozen_nodes_are_padded_at_a_depth_where_no_tree_has_live_ones():
     """Before the edited word all nodes are frozen, and batches have different numbers of them."""
     few = PrefixTree.build([(1, 2, 3)], [2], [0], "single")
     many = PrefixTree.build([(1, 2, 3), (4, 5, 6), (4, 6, 7)], [2, 2, 2], [0, 1, 0], "single")

@@ -63,7 +63,7 @@ def tried(trunk: Trunk) -> tuple[bool, bool, bool]:
     return trunk.packs, trunk.caches, trunk.skips
 
 
-def test_rounding_alone_refuses_nothing(rough: Trunk) -> None:
+def test_rounding_alone_refuses_nothing(rough):
     with rounding(rough._model):
         assert rough.rounding > 0.025, "twice this is more than the former fixed tolerance"
         for _ in range(3):
@@ -71,7 +71,7 @@ def test_rounding_alone_refuses_nothing(rough: Trunk) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["mask", "positions"])
-def test_wrong_inputs_are_still_found(rough: Trunk, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_inputs_are_still_found(rough, wrong, monkeypatch):
     inputs = Trunk._inputs
 
     def spoilt(self: Trunk, *args: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_wrong_inputs_are_still_found(rough: Trunk, wrong: str, monkeypatch: pyt
         assert tried(rough)[:2] == (False, False)
 
 
-def test_exact_passes_have_a_fixed_tolerance(trunk: Trunk) -> None:
+def test_exact_passes_have_a_fixed_tolerance(trunk):
     assert trunk._eps is None and tried(trunk) == (True, True, True)
     with rounding(trunk._model):
         assert tried(trunk) == (False, False, False)
@@ -125,7 +125,7 @@ def places(kind: str) -> dict[str, str]:
     return {tap.site.name: f"{paths[tap.module]}:{tap.side}" for tap in found.taps}
 
 
-def test_a_block_within_a_block_has_an_attention_and_neurons() -> None:
+def test_a_block_within_a_block_has_an_attention_and_neurons():
     found = places("zamba2")
     within = "model.layers.1.shared_transformer"
     assert found["attn.1"] == found["head.1"] == f"{within}.self_attn.o_proj:input"
@@ -133,10 +133,10 @@ def test_a_block_within_a_block_has_an_attention_and_neurons() -> None:
     assert found["mixer.0"] == "model.layers.0.mamba.out_proj:input"
 
 
-def test_what_is_not_behind_the_attention_is_not_its_site() -> None:
+def test_what_is_not_behind_the_attention_is_not_its_site():
     assert {name.partition(".")[0] for name in places("jetmoe")} == {"resid"}
 
 
 @pytest.mark.parametrize("kind", UNUSUAL)
-def test_the_contract(kind: str) -> None:
+def test_the_contract(kind):
     check_model(TransformersLM(kind, unusual(kind), tokenizer()), PREFIXES)

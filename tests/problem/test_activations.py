@@ -14,7 +14,7 @@ from pivotal.questions.phenomena.planted import PlantedAgreement
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-def test_the_means_are_those_of_the_distinct_edited_states(steps: str) -> None:
+def test_the_means_are_those_of_the_distinct_edited_states(steps):
     model = plant().model
     problem = Problem(model, PlantedAgreement().pairs().sample(40), steps=steps)  # type: ignore[arg-type]
     seen: dict[tuple[int, tuple[int, ...]], torch.Tensor] = {}
@@ -35,7 +35,7 @@ def test_the_means_are_those_of_the_distinct_edited_states(steps: str) -> None:
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-def test_the_natural_range_is_that_of_the_edited_states(steps: str) -> None:
+def test_the_natural_range_is_that_of_the_edited_states(steps):
     model = plant().model
     problem = Problem(model, PlantedAgreement().pairs().sample(30), steps=steps, values="natural")  # type: ignore[arg-type]
     states = []
@@ -56,7 +56,7 @@ def test_the_natural_range_is_that_of_the_edited_states(steps: str) -> None:
     assert unbounded.bounds()[1].eq(1).all() and unbounded.standard().scale.eq(1).all()
 
 
-def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range() -> None:
+def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range():
     pytest.importorskip("transformers")
     model = TransformersLM("tiny", random_model("gpt2"), tokenizer())
     prefixes = ("The doctor", "The doctors", "Some cars", "Some car")
@@ -70,7 +70,7 @@ def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range() -> None:
     assert (low < high).any()
 
 
-def test_one_state_in_a_hundred_on_either_side_is_not_usual() -> None:
+def test_one_state_in_a_hundred_on_either_side_is_not_usual():
     rows = torch.randn(250, 7, generator=torch.Generator().manual_seed(0))
     low, high = usual(rows)
     ordered = rows.sort(0).values

@@ -1,7 +1,5 @@
 """A model that was loaded before must be the one that the question states."""
 
-from pathlib import Path
-
 import pytest
 
 from pivotal import PivotalError, Question
@@ -30,7 +28,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
+def test_another_model_is_refused_before_anything_is_written(what, tmp_path):
     question, said = REFUSED[what]
     with pytest.raises(PivotalError, match=said):
         find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
@@ -47,11 +45,11 @@ def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path
         Question("planted:2"),
     ],
 )
-def test_the_model_of_the_question_is_accepted(question: Question) -> None:
+def test_the_model_of_the_question_is_accepted(question):
     model = model_of(question)
     assert checked_model(question, model) is model
 
 
 @pytest.mark.parametrize("name", ["mine", "/models/planted", "hf:some/planted"])
-def test_a_name_of_ones_own_may_stand_for_any_model(name: str) -> None:
+def test_a_name_of_ones_own_may_stand_for_any_model(name):
     assert checked_model(Question(name), PLANTED) is PLANTED

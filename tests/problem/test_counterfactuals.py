@@ -21,7 +21,7 @@ def masks(problem: Problem, *sets: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-def test_the_planted_units_carry_the_number_and_decoys_do_not(steps: Any) -> None:
+def test_the_planted_units_carry_the_number_and_decoys_do_not(steps):
     problem = Problem(PLANTED.model, PAIRS.sample(120), steps=steps, values="interchange")
     outcome = problem.run(*masks(problem, PLANTED.units, PLANTED.decoys, ()))
     assert outcome.flipped().float().mean(1).tolist() == [1, 0, 0]
@@ -29,7 +29,7 @@ def test_the_planted_units_carry_the_number_and_decoys_do_not(steps: Any) -> Non
 
 
 @pytest.mark.parametrize("name", ["planted", "llama", "mistral, short window"])
-def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(name: str) -> None:
+def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(name):
     """What the output projection reads at the last step is then the state of the other prefix."""
     model: LanguageModel = PLANTED.model
     if name == "planted":
@@ -55,7 +55,7 @@ def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(
         assert float(found[i]) == pytest.approx(float(expected), abs=1e-3)
 
 
-def test_pairs_that_cannot_be_exchanged_are_counted() -> None:
+def test_pairs_that_cannot_be_exchanged_are_counted():
     words = ("verb0as", "verb0a")
     pairs = (
         MinimalPair("The noun0a", 1, words, counterfactuals=("The noun0a", "The noun0as")),
@@ -79,7 +79,7 @@ def test_pairs_that_cannot_be_exchanged_are_counted() -> None:
         Problem(PLANTED.model, PairSet("none", PAIRS.labels, pairs[2:3]), values="interchange")
 
 
-def test_equal_prefixes_with_other_counterfactuals_are_other_nodes() -> None:
+def test_equal_prefixes_with_other_counterfactuals_are_other_nodes():
     sequences, sources = [[5, 6], [5, 6], [5, 6]], [[1, 2], [1, 3], [1, 2]]
     tree = PrefixTree.build(sequences, [0] * 3, [0] * 3, "every", sources)
     assert len(tree) == 3 and tree.leaf[0] == tree.leaf[2] != tree.leaf[1]
@@ -88,7 +88,7 @@ def test_equal_prefixes_with_other_counterfactuals_are_other_nodes() -> None:
     assert tree.restrict(np.array([1])).source.tolist() == [-1, 1, 3]  # type: ignore[union-attr]
 
 
-def test_means_of_the_counterfactual_states_are_handed_over() -> None:
+def test_means_of_the_counterfactual_states_are_handed_over():
     problem = Problem(PLANTED.model, PAIRS.sample(50), values="interchange")
     means = problem.counterfactual_means
     states = []
@@ -103,7 +103,7 @@ def test_means_of_the_counterfactual_states_are_handed_over() -> None:
         torch.testing.assert_close(means[d], rows.mean(0), atol=1e-4, rtol=1e-3)
 
 
-def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged() -> None:
+def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged():
     """The left-out pairs are those that the model gets wrong, so the others would always be right."""
     words = ("verb0as", "verb0a")
     forms = ("The noun0a", "The noun0as")
@@ -120,7 +120,7 @@ def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged() -> N
     assert problem.restrict([0]).whole is not problem.whole
 
 
-def test_bases_of_one_name_have_states_of_their_own() -> None:
+def test_bases_of_one_name_have_states_of_their_own():
     """All coordinates of a rotation are the whole site, whichever rotation was asked first."""
     own = Problem(PLANTED.model, PAIRS.sample(40), sites="hidden.0", values="interchange")
     expected = own.run(*masks(own, list(own.space))).log_ratio

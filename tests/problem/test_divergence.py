@@ -5,7 +5,7 @@ import torch
 from pivotal.problem.divergence import divergence
 
 
-def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
+def test_kl_of_large_logits_over_a_large_vocabulary_is_exact():
     """As SmolLM2 has them: around ten, up to thirty, 49,152 of them."""
     noise = torch.Generator().manual_seed(0)
     untouched = 10 + 4 * torch.randn(6, 49_152, generator=noise)
@@ -17,14 +17,14 @@ def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
     torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)
 
 
-def test_its_gradient_is_that_of_the_numbers() -> None:
+def test_its_gradient_is_that_of_the_numbers():
     noise = torch.Generator().manual_seed(0)
     untouched = torch.randn(3, 7, generator=noise, dtype=torch.float64)
     edited = torch.randn(3, 2, 7, generator=noise, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda logits: divergence(untouched, logits), edited)
 
 
-def test_it_leaves_the_logits_as_they_are() -> None:
+def test_it_leaves_the_logits_as_they_are():
     """They are computed in place where no gradient is wanted."""
     noise = torch.Generator().manual_seed(0)
     untouched, edited = torch.randn(3, 7, generator=noise), torch.randn(3, 2, 7, generator=noise)

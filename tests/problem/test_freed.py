@@ -26,7 +26,7 @@ def without_cycles() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_cycles")
-def test_a_problem_does_not_keep_its_model() -> None:
+def test_a_problem_does_not_keep_its_model():
     model: LanguageModel = plant().model
     there = weakref.ref(model)
     problem = Problem(model, load_phenomenon("planted").sample(40, seed=0), values="natural")
@@ -41,7 +41,7 @@ def test_a_problem_does_not_keep_its_model() -> None:
 
 
 @pytest.mark.usefixtures("without_cycles")
-def test_a_question_that_cannot_be_asked_does_not_keep_the_model() -> None:
+def test_a_question_that_cannot_be_asked_does_not_keep_the_model():
     model: LanguageModel = plant().model
     there = weakref.ref(model)
     with pytest.raises(PivotalError, match="cannot score"):
@@ -51,7 +51,7 @@ def test_a_question_that_cannot_be_asked_does_not_keep_the_model() -> None:
 
 
 @pytest.mark.usefixtures("without_cycles")
-def test_a_transformer_does_not_keep_itself() -> None:
+def test_a_transformer_does_not_keep_itself():
     lm = TransformersLM("tiny", random_model("llama"), tokenizer())
     there = weakref.ref(lm)
     tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])

@@ -43,7 +43,7 @@ def prefixes(part: Problem, name: str) -> set[str]:
     return {pair.prefix for pair in part.pairs if pair.group == name}
 
 
-def test_each_question_counts_the_same_in_the_loss_and_in_the_flips(joint: Problem) -> None:
+def test_each_question_counts_the_same_in_the_loss_and_in_the_flips(joint):
     outcome = joint.run(*edit(joint, 0))
     of = np.array([pair.group for pair in joint.pairs])
     assert outcome.flipped()[0].tolist() == (of == LARGE).tolist()
@@ -56,7 +56,7 @@ def test_each_question_counts_the_same_in_the_loss_and_in_the_flips(joint: Probl
     assert scores.accuracy.sum().item() == pytest.approx(0.5)
 
 
-def test_each_question_has_as_many_prefixes_in_a_batch_and_in_a_sample(joint: Problem) -> None:
+def test_each_question_has_as_many_prefixes_in_a_batch_and_in_a_sample(joint):
     batches = joint.batches(16)
     for part in [*batches, joint.sample(16)]:
         assert len(prefixes(part, SMALL)) == 8
@@ -65,7 +65,7 @@ def test_each_question_has_as_many_prefixes_in_a_batch_and_in_a_sample(joint: Pr
         assert set.union(*(prefixes(part, name) for part in batches)) == prefixes(joint, name)
 
 
-def test_questions_may_share_prefixes() -> None:
+def test_questions_may_share_prefixes():
     """The small question has few prefixes of its own. The others count too, so that a batch does not repeat the few."""
     large = question(LARGE, 90)
     own = [pair for pair in PAIRS if pair.group == LARGE and pair.prefix not in {one.prefix for one in large}]
@@ -77,7 +77,7 @@ def test_questions_may_share_prefixes() -> None:
     assert not all(few <= prefixes(part, "small") for part in batches)
 
 
-def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint: Problem) -> None:
+def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint):
     fixed, batches = joint.fixed_batches(16), joint.batches(16)
     assert len({len(batch) for batch in batches}) > 1, "some batches get examples without weight"
     for number, batch in enumerate(batches):
@@ -87,7 +87,7 @@ def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint: Problem) ->
         assert Terms().loss(found).item() == pytest.approx(Terms().loss(expected).item(), rel=1e-5)
 
 
-def test_the_groups_of_one_question_are_not_weighed() -> None:
+def test_the_groups_of_one_question_are_not_weighed():
     """The groups of a single question are constructions, which count as often as they occur."""
     alone = Problem(PLANTED.model, PAIRS.sample(120))
     assert len(alone.pairs.groups) > 1 and alone.tensors.weight is None

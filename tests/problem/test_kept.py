@@ -1,7 +1,6 @@
 """What must stay is edited in both directions. If it is text, the KL of the problem is that of the text."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ def kept(steps: Any) -> KeptSentences:
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_its_kl_is_that_of_the_kept_text(steps: Any) -> None:
+def test_its_kl_is_that_of_the_kept_text(steps):
     plain = Problem(PLANTED.model, PAIRS.sample(60), steps=steps)
     problem = plain.keeping(kept(steps))
     mask, values = pushed(problem)
@@ -47,7 +46,7 @@ def test_its_kl_is_that_of_the_kept_text(steps: Any) -> None:
     assert float(problem.mean_kl(outcome.states)[0]) == pytest.approx(mean, rel=1e-3)
 
 
-def test_kept_questions_leave_the_kl_that_of_the_pairs() -> None:
+def test_kept_questions_leave_the_kl_that_of_the_pairs():
     plain = Problem(PLANTED.model, PAIRS.sample(60))
     stay = Stay("some", pairs=PAIRS[::150])
     problem = plain.keeping(KeptSentences.of(PLANTED.model, [stay], "every"))
@@ -56,7 +55,7 @@ def test_kept_questions_leave_the_kl_that_of_the_pairs() -> None:
     torch.testing.assert_close(kl[0], kl[1])
 
 
-def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pairs() -> None:
+def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pairs():
     plain = Problem(PLANTED.model, PAIRS)
     problem = plain.keeping(kept("every"))
     for part in (*problem.batches(32), problem.sample(20)):
@@ -69,7 +68,7 @@ def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pair
     assert len(problem.on(PAIRS[:9]).tree.leaf) == 9
 
 
-def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out() -> None:
+def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out():
     (stay,) = stays_of(Question(keep="text"), PLANTED.model)
     assert abs(len(stay.lines) - len(stay.held_out_lines)) <= 1
     assert not set(stay.lines) & set(stay.held_out_lines)
@@ -79,14 +78,14 @@ def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out
     assert [len(tokens) for tokens in single.sequences] == [3, 4] and set(single.cues) == {2}
 
 
-def test_pairs_of_a_prefix_are_on_one_side() -> None:
+def test_pairs_of_a_prefix_are_on_one_side():
     (stay,) = stays_of(Question(keep="planted"), PLANTED.model)
     assert stay.pairs is not None and stay.held_out is not None
     assert not {pair.prefix for pair in stay.pairs} & {pair.prefix for pair in stay.held_out}
     assert stays_of(Question(), PLANTED.model) == []
 
 
-def test_kept_questions_are_read_as_the_question_is(tmp_path: Path) -> None:
+def test_kept_questions_are_read_as_the_question_is(tmp_path):
     strange = [
         replace(pair, prefix=f"{pair.prefix} zebra", counterfactuals=("", "")) for pair in PAIRS[::150]
     ]
@@ -100,7 +99,7 @@ def test_kept_questions_are_read_as_the_question_is(tmp_path: Path) -> None:
     assert held_out is not None and all(pair.prefix.endswith(" <unk>") for pair in held_out)
 
 
-def test_what_cannot_be_kept() -> None:
+def test_what_cannot_be_kept():
     with pytest.raises(PivotalError, match="no sentence of gender-bias"):
         KeptSentences.of(PLANTED.model, stays_of(Question(keep="gender-bias"), PLANTED.model), "every")
     exchanged = Problem(PLANTED.model, PAIRS.sample(30), values="interchange")

@@ -19,21 +19,21 @@ nats = floats(-20, 20, width=32)
 
 
 @given(nats, floats(0, 5))
-def test_both_objectives_are_what_they_say(log_ratio: float, margin: float) -> None:
+def test_both_objectives_are_what_they_say(log_ratio, margin):
     x = torch.tensor([[log_ratio]])
     assert loss_of("ratio", x, margin).item() == pytest.approx(math.exp(log_ratio), rel=1e-4)
     soft = math.log1p(math.exp(-abs(log_ratio + margin))) + max(0.0, log_ratio + margin)
     assert loss_of("soft-margin", x, margin).item() == pytest.approx(soft, rel=1e-3, abs=1e-6)
 
 
-def test_a_hopeless_example_gives_numbers_and_the_soft_margin_still_pulls() -> None:
+def test_a_hopeless_example_gives_numbers_and_the_soft_margin_still_pulls():
     x = torch.tensor([[500.0]], requires_grad=True)
     assert loss_of("ratio", x, 1.0).isfinite().all()
     (slope,) = torch.autograd.grad(loss_of("soft-margin", x, 1.0).sum(), x)
     assert slope.item() == pytest.approx(1)
 
 
-def test_the_loss_of_a_run_is_the_mean_over_its_examples() -> None:
+def test_the_loss_of_a_run_is_the_mean_over_its_examples():
     log_ratio = torch.tensor([[-1.0, 2.0], [0.0, 0.0]])
     outcome = Outcome(log_ratio, torch.zeros(1, 2, 1))
     for terms in (Terms(), Terms("ratio"), Terms(margin=3.0)):
@@ -45,11 +45,11 @@ def test_the_loss_of_a_run_is_the_mean_over_its_examples() -> None:
 @pytest.mark.parametrize(
     ("terms", "wanted"), [(Terms(), False), (Terms(kl_weight=0.1), True), (Terms(max_kl=0.1), True)]
 )
-def test_kl_is_computed_only_if_somebody_wants_it(terms: Terms, wanted: bool) -> None:
+def test_kl_is_computed_only_if_somebody_wants_it(terms, wanted):
     assert terms.wants_kl == wanted
 
 
-def test_what_breaks_the_kl_bound_comes_behind_all_that_keeps_it() -> None:
+def test_what_breaks_the_kl_bound_comes_behind_all_that_keeps_it():
     problem = Problem(plant().model, load_phenomenon("planted").sample(4))
     loss, kl = torch.tensor([5.0, 0.1, 0.1, 0.2]), torch.tensor([0.09, 0.2, 0.11, 0.1])
     assert Terms(max_kl=0.1).score(problem, loss, kl[:, None]).argsort().tolist() == [3, 0, 2, 1]
@@ -67,7 +67,7 @@ def counterfactual_problem(steps: Any = "every", **settings: Any) -> Problem:
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-def test_the_gradient_of_the_counterfactual_objective_is_the_slope_of_its_loss(steps: Any) -> None:
+def test_the_gradient_of_the_counterfactual_objective_is_the_slope_of_its_loss(steps):
     problem, generator = counterfactual_problem(steps), torch.Generator().manual_seed(0)
     shape = (1, 2, len(problem.space))
     mask, values = (torch.rand(shape, generator=generator) for _ in range(2))
@@ -88,7 +88,7 @@ def test_the_gradient_of_the_counterfactual_objective_is_the_slope_of_its_loss(s
         assert float(gradient.flatten()[at]) == pytest.approx(float(slope), rel=2e-2)
 
 
-def test_the_counterfactual_objective_is_the_mean_divergence_from_the_counterfactual() -> None:
+def test_the_counterfactual_objective_is_the_mean_divergence_from_the_counterfactual():
     problem = counterfactual_problem(values="interchange")
     mask, values = torch.zeros(2, 2, len(problem.space)), torch.zeros(2, 2, problem.space.coordinates)
     mask[1] = 1.0
@@ -112,7 +112,7 @@ def test_the_counterfactual_objective_is_the_mean_divergence_from_the_counterfac
     ],
     ids=lambda search: search.name,
 )
-def test_searches_find_the_planted_units_by_what_the_model_would_have_said(search: Any, values: Any) -> None:
+def test_searches_find_the_planted_units_by_what_the_model_would_have_said(search, values):
     planted, pairs = plant(), load_phenomenon("planted").sample(200)
     problem = Problem(planted.model, pairs, values=values, objective="counterfactual")
     assert set(search.solve(problem).best.units) == set(planted.units)

@@ -62,7 +62,7 @@ class Nothing:
 
 @MODELS
 @BOTH_STEPS
-def test_padded_trees_have_one_shape_and_the_states_of_their_own(name: str, steps: Steps) -> None:
+def test_padded_trees_have_one_shape_and_the_states_of_their_own(name, steps):
     problem = problem_of(name, steps)
     trees = [batch.tree for batch in problem.batches(BATCH)]
     assert len({len(tree) for tree in trees}) > 1
@@ -80,9 +80,7 @@ def test_padded_trees_have_one_shape_and_the_states_of_their_own(name: str, step
 
 @MODELS
 @BOTH_STEPS
-def test_an_update_in_one_shape_measures_what_an_update_in_its_own_shape_does(
-    name: str, steps: Steps
-) -> None:
+def test_an_update_in_one_shape_measures_what_an_update_in_its_own_shape_does(name, steps):
     """All batches one after another, twice, so that what is left of another batch in a buffer would show."""
     sites = problem_of(name, steps).space.sites
     found: dict[How, list[Tensor]] = {}
@@ -132,7 +130,7 @@ def solved(search: Search, problem: Problem, how: How, runs: int = 2) -> tuple[D
     ],
 )
 @BOTH_STEPS
-def test_a_search_in_one_shape_finds_the_same_units(search: Search, steps: Steps) -> None:
+def test_a_search_in_one_shape_finds_the_same_units(search, steps):
     pairs = load_phenomenon("planted").sample(120)
     problems = [Problem(plant().model, pairs, steps=steps) for _ in range(2)]
     (plain, none), (fixed, some) = (
@@ -145,7 +143,7 @@ def test_a_search_in_one_shape_finds_the_same_units(search: Search, steps: Steps
     assert problems[0].work == problems[1].work
 
 
-def test_what_has_no_fixed_shape_is_run_in_its_own() -> None:
+def test_what_has_no_fixed_shape_is_run_in_its_own():
     def reason(problem: Problem, runs: int = 1) -> str:
         with recording("unrecorded"):
             return str(Passes(problem, BATCH, 0, runs, 20).reason)
@@ -184,7 +182,7 @@ def failing_at_the_third_update(problem: Problem, error: Exception) -> list[int]
 @pytest.mark.parametrize(
     "error", [Unrecordable("stream is capturing"), torch.OutOfMemoryError("stream is capturing")]
 )
-def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way(error: Exception) -> None:
+def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way(error):
     """The failing update is repeated, and later fits do not try again. The user is told once."""
     problems = [Problem(plant().model, load_phenomenon("planted").sample(60)) for _ in range(2)]
     mask = torch.zeros(1, 2, len(problems[0].space))
@@ -200,7 +198,7 @@ def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way(error: Excep
     torch.testing.assert_close(found.values, plain.values)
 
 
-def test_an_error_of_an_update_is_not_hidden() -> None:
+def test_an_error_of_an_update_is_not_hidden():
     problem = Problem(plant().model, load_phenomenon("planted").sample(60))
     failing_at_the_third_update(problem, RuntimeError("shapes do not match"))
     mask = torch.ones(1, 2, len(problem.space))
@@ -210,7 +208,7 @@ def test_an_error_of_an_update_is_not_hidden() -> None:
 
 @GPU
 @pytest.mark.parametrize("name", ["planted", "llama"])
-def test_a_recording_finds_what_its_function_finds(name: str) -> None:
+def test_a_recording_finds_what_its_function_finds(name):
     """On a GPU, replayed and not replayed: the same kernels, so the same digits."""
     if name == "planted":
         from pivotal.models import load_model
@@ -227,7 +225,7 @@ def test_a_recording_finds_what_its_function_finds(name: str) -> None:
 
 
 @GPU
-def test_what_waits_for_the_gpu_cannot_be_recorded_and_has_not_been_run() -> None:
+def test_what_waits_for_the_gpu_cannot_be_recorded_and_has_not_been_run():
     count, device = torch.zeros(1, device="cuda"), torch.device("cuda", 0)
 
     def add() -> Tensor:

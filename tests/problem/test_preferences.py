@@ -12,7 +12,7 @@ from pivotal.models.planted import plant
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
 from pivotal.questions import PairSet
-from pivotal.searches import Greedy, LearnedMask, Reinforce, Search
+from pivotal.searches import Greedy, LearnedMask, Reinforce
 from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 from pivotal.units import Unit
@@ -31,7 +31,7 @@ def keeping(*classes: int, steps: Any = "every", values: Any = "unbounded") -> P
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_the_change_is_the_mean_change_of_the_expected_words_probability(steps: Any) -> None:
+def test_the_change_is_the_mean_change_of_the_expected_words_probability(steps):
     problem = keeping(0, steps=steps)
     mask, values = pushed(problem)
     found = problem.preferences.change(problem.run(mask, values).states)
@@ -44,7 +44,7 @@ def test_the_change_is_the_mean_change_of_the_expected_words_probability(steps: 
         torch.testing.assert_close(found[0, direction], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_nothing_changes_without_an_edit_and_what_is_flipped_changes_most() -> None:
+def test_nothing_changes_without_an_edit_and_what_is_flipped_changes_most():
     problem = keeping(0, 1, 2)
     mask, values = pushed(problem)
     nothing = problem.preferences.change(problem.run(torch.zeros_like(mask), values).states)
@@ -54,7 +54,7 @@ def test_nothing_changes_without_an_edit_and_what_is_flipped_changes_most() -> N
     assert (sizes > 0.2).sum() == 2 and (sizes < 1e-6).sum() == 4, "one unit decides one class"
 
 
-def test_without_a_label_the_preferred_word_is_expected() -> None:
+def test_without_a_label_the_preferred_word_is_expected():
     bare = replace(PAIRS, pairs=tuple(replace(pair, label="") for pair in of_class(0)))
     kept = KeptSentences.of(PLANTED.model, [Stay("bare", pairs=bare)], "every")
     problem = Problem(PLANTED.model, PAIRS.sample(60)).keeping(kept)
@@ -66,7 +66,7 @@ def test_without_a_label_the_preferred_word_is_expected() -> None:
     )
 
 
-def test_runs_that_change_a_question_too_much_rank_last() -> None:
+def test_runs_that_change_a_question_too_much_rank_last():
     problem, terms = keeping(0, 1), Terms(max_change=0.02)
     costs = torch.tensor([[0.0, 0.01, -0.01, 0.0, 0.0], [0, 0, 0, 0, -0.03], [0, 0, 0, 0.05, 0]])
     loss = torch.tensor([2.0, 0.1, 0.1])
@@ -77,7 +77,7 @@ def test_runs_that_change_a_question_too_much_rank_last() -> None:
     assert few.tolist() == pytest.approx([2.0, 0.1 + 0.5 * 0.5, 0.1 + 0.5 * 1.5])
 
 
-def test_the_scores_of_the_directions_add_up_to_the_loss_and_the_priced_changes() -> None:
+def test_the_scores_of_the_directions_add_up_to_the_loss_and_the_priced_changes():
     problem, terms = keeping(0, 1), Terms(max_change=0.02)
     mask, values = pushed(problem)
     outcome, price = problem.run(mask, values), torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]])
@@ -103,7 +103,7 @@ QUICK = {"max_units": 3, "max_change": 0.02, "batch": 0}
     ids=["learned", "reinforce", "greedy"],
 )
 @pytest.mark.slow
-def test_a_search_flips_what_may_flip_and_leaves_the_kept_questions_alone(search: Search) -> None:
+def test_a_search_flips_what_may_flip_and_leaves_the_kept_questions_alone(search):
     """Of three classes one is kept: its unit must not be set, and the other two classes flip."""
     problem = keeping(1)
     found = search.solve(problem, seed=0).best
@@ -133,7 +133,7 @@ def entangled() -> tuple[Problem, Unit, Unit]:
     return Problem(model, of_class(0).sample(60), values="unbounded").keeping(kept), decides, decoy
 
 
-def test_a_unit_that_only_makes_up_for_a_change_is_not_pruned(entangled: tuple[Problem, Unit, Unit]) -> None:
+def test_a_unit_that_only_makes_up_for_a_change_is_not_pruned(entangled):
     problem, decides, decoy = entangled
     mask, values = pushed(problem, [decides, decoy], 0.8)
     mask = mask.bool()
@@ -142,7 +142,7 @@ def test_a_unit_that_only_makes_up_for_a_change_is_not_pruned(entangled: tuple[P
     assert torch.equal(prune(problem, Terms(max_change=0.02), mask, values, 0.002, shared=True), mask)
 
 
-def test_a_bound_needs_a_kept_question() -> None:
+def test_a_bound_needs_a_kept_question():
     with pytest.raises(PivotalError, match="max_change bounds the questions of --keep"):
         LearnedMask(max_change=0.1).solve(Problem(PLANTED.model, PAIRS.sample(30)))
     with pytest.raises(PivotalError, match="max_change must be above 0"):

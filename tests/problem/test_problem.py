@@ -72,7 +72,7 @@ def draw(problem: Problem, runs: int = 2, seed: int = 0) -> tuple[Tensor, Tensor
 
 
 @BOTH_STEPS
-def test_an_empty_mask_changes_nothing(steps: Steps) -> None:
+def test_an_empty_mask_changes_nothing(steps):
     problem = small_problem(steps)
     mask, values = draw(problem)
     outcome = problem.run(torch.zeros_like(mask), values)
@@ -82,7 +82,7 @@ def test_an_empty_mask_changes_nothing(steps: Steps) -> None:
 
 
 @BOTH_STEPS
-def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
+def test_the_log_ratio_is_that_of_the_full_softmax(steps):
     problem = small_problem(steps)
     mask, values = draw(problem)
     found = problem.run(mask, values).log_ratio
@@ -97,9 +97,7 @@ def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
 
 
 @BOTH_STEPS
-def test_the_untouched_states_are_the_same_kept_or_computed_again(
-    steps: Steps, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_untouched_states_are_the_same_kept_or_computed_again(steps, monkeypatch):
     model, pairs, chosen = small_model(), pairs_of(*PREFIXES), np.array([7, 2, 3])
     kept = Problem(model, pairs, steps=steps)
     assert kept.examples.untouched is not None
@@ -115,9 +113,7 @@ def test_the_untouched_states_are_the_same_kept_or_computed_again(
         torch.testing.assert_close(one.tensors.clean, other.tensors.clean)
 
 
-def test_a_batch_reads_the_untouched_states_without_running_the_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_reads_the_untouched_states_without_running_the_model(monkeypatch):
     problem = small_problem("every")
     runs: list[object] = []
     states = type(problem.model).states
@@ -126,7 +122,7 @@ def test_a_batch_reads_the_untouched_states_without_running_the_model(
     assert not runs
 
 
-def test_direction_is_what_the_model_does_not_prefer_whatever_grammar_says() -> None:
+def test_direction_is_what_the_model_does_not_prefer_whatever_grammar_says():
     problem = small_problem("every")
     assert set(problem.direction.tolist()) == {0, 1}
     clean = problem.clean_log_ratio
@@ -142,7 +138,7 @@ def test_direction_is_what_the_model_does_not_prefer_whatever_grammar_says() -> 
     assert torch.allclose(turned.clean_log_ratio, clean, atol=1e-6)
 
 
-def test_clean_accuracy_counts_labelled_pairs_only() -> None:
+def test_clean_accuracy_counts_labelled_pairs_only():
     problem = Problem(plant().model, load_phenomenon("planted"))
     assert problem.clean_accuracy == 1.0
     none = PairSet("x", LABELS, tuple(replace(p, label="") for p in problem.pairs[:6]))
@@ -152,7 +148,7 @@ def test_clean_accuracy_counts_labelled_pairs_only() -> None:
 # -- what cannot be asked --
 
 
-def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
+def test_words_outside_the_vocabulary_are_counted_and_listed():
     pairs = pairs_of(
         "The cat", "The wug near the dog", "The dax", words=(("sleeps", "sleep"), ("purrs", "purr"))
     )
@@ -163,13 +159,13 @@ def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
     assert told_reasons(problem.rejected.reasons, 1) == "outside the vocabulary: purrs (3) and 2 more"
 
 
-def test_nothing_left_to_ask_is_an_error() -> None:
+def test_nothing_left_to_ask_is_an_error():
     with pytest.raises(PivotalError, match=r"small cannot score any of the 2 pairs: outside .*wug.*\(2\)"):
         Problem(small_model(), pairs_of("The wug"))
 
 
 @pytest.mark.parametrize("deaf", ["to all", "to hidden.1"])
-def test_an_edit_that_reaches_no_site_is_an_error(deaf: str) -> None:
+def test_an_edit_that_reaches_no_site_is_an_error(deaf):
     class Deaf(RecurrentLM):
         def states(self, prepared: Any, edit: Any = None) -> Tensor:
             def heard(site: str, spans: Any, h: Tensor) -> Tensor:
@@ -216,7 +212,7 @@ def naive_kl(problem: Problem, mask: Tensor, values: Tensor) -> tuple[Tensor, Te
 
 
 @BOTH_STEPS
-def test_kl_is_the_mean_over_sentences_and_positions(steps: Steps) -> None:
+def test_kl_is_the_mean_over_sentences_and_positions(steps):
     problem = small_problem(steps)
     mask, values = draw(problem)
     overall, after, by_node = naive_kl(problem, mask, values)
@@ -237,7 +233,7 @@ def test_kl_is_the_mean_over_sentences_and_positions(steps: Steps) -> None:
     assert torch.allclose(problem.kl(states, some), each[some], atol=1e-6)
 
 
-def test_kl_does_not_depend_on_how_it_is_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kl_does_not_depend_on_how_it_is_cut_into_chunks(monkeypatch):
     problem = small_problem("every")
     states = problem.run(*draw(problem)).states
     whole = problem.kl(states)
@@ -245,7 +241,7 @@ def test_kl_does_not_depend_on_how_it_is_cut_into_chunks(monkeypatch: pytest.Mon
     assert torch.allclose(problem.kl(states), whole, atol=1e-6)
 
 
-def test_positions_are_drawn_as_often_as_they_weigh() -> None:
+def test_positions_are_drawn_as_often_as_they_weigh():
     problem = small_problem("single")
     drawn = problem.positions.draw(50_000, torch.Generator().manual_seed(0))
     shares = torch.bincount(drawn, minlength=problem.tree.n_live) / 50_000
@@ -255,7 +251,7 @@ def test_positions_are_drawn_as_often_as_they_weigh() -> None:
 # -- work, and parts of a problem --
 
 
-def test_work_counts_node_evaluations() -> None:
+def test_work_counts_node_evaluations():
     problem = small_problem("single")
     mask, values = draw(problem, runs=3)
     problem.run(mask, values)
@@ -273,7 +269,7 @@ def test_work_counts_node_evaluations() -> None:
 
 
 @BOTH_STEPS
-def test_a_part_gives_what_the_whole_gives(steps: Steps) -> None:
+def test_a_part_gives_what_the_whole_gives(steps):
     problem = small_problem(steps)
     mask, values = draw(problem)
     chosen = [7, 2, 3, 10]
@@ -288,7 +284,7 @@ def test_a_part_gives_what_the_whole_gives(steps: Steps) -> None:
 
 
 @pytest.mark.parametrize("prefixes", [0, 1, 2, 4, 100])
-def test_batches_partition_the_examples_by_prefix(prefixes: int) -> None:
+def test_batches_partition_the_examples_by_prefix(prefixes):
     problem = small_problem("every")
     batches = problem.batches(prefixes, seed=1)
     distinct = len(np.unique(problem.tree.leaf))
@@ -299,7 +295,7 @@ def test_batches_partition_the_examples_by_prefix(prefixes: int) -> None:
     assert sum(len(np.unique(batch.tree.leaf)) for batch in batches) == distinct
 
 
-def test_a_sample_has_all_the_pairs_of_its_prefixes() -> None:
+def test_a_sample_has_all_the_pairs_of_its_prefixes():
     problem = Problem(plant().model, load_phenomenon("planted"))
     some = problem.sample(10, seed=4)
     prefixes = {pair.prefix for pair in some.pairs}
@@ -310,7 +306,7 @@ def test_a_sample_has_all_the_pairs_of_its_prefixes() -> None:
     assert problem.sample(100_000) is problem
 
 
-def test_a_tie_is_not_a_preference() -> None:
+def test_a_tie_is_not_a_preference():
     """A model that says nothing would otherwise be right about the pairs of the first label."""
     problem = Problem(small_model(("sleeps", "sleep")), pairs_of(*PREFIXES))
     assert len(problem) == len(PREFIXES) and {pair.words for pair in problem.pairs} == {("runs", "run")}
@@ -319,6 +315,6 @@ def test_a_tie_is_not_a_preference() -> None:
     assert (problem.clean_log_ratio > 0).all()
 
 
-def test_a_model_without_preferences_is_refused() -> None:
+def test_a_model_without_preferences_is_refused():
     with pytest.raises(PivotalError, match=r"small cannot score any of the 12 pairs: no preference"):
         Problem(small_model(("sleeps", "sleep", "runs", "run")), pairs_of(*PREFIXES))

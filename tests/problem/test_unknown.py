@@ -25,7 +25,7 @@ def pairs(*prefixes: str, cue: int | None = 1, words: tuple[str, str] = ASKED) -
     return PairSet("some", ("a", "b"), made)
 
 
-def test_unknown_words_are_counted() -> None:
+def test_unknown_words_are_counted():
     given = pairs("the cat", "the cat near the zebra", "the zebra near the cat", "the cats near zebra dax")
     read = with_unknown(model(), given)
     assert [pair.prefix for pair in read] == [
@@ -43,13 +43,13 @@ def test_unknown_words_are_counted() -> None:
     assert with_unknown(model(), given[:1]) == given[:1]
 
 
-def test_the_reason_names_unknown_words_of_the_prefix_and_of_the_answers() -> None:
+def test_the_reason_names_unknown_words_of_the_prefix_and_of_the_answers():
     given = PairSet("some", ("a", "b"), (*pairs("the zebra", words=("dax", "sleep")), *pairs("the cat")))
     described = Problem(model(), given).rejected.describe()
     assert described == "outside the vocabulary: zebra (1), dax (1)"
 
 
-def test_counterfactuals_are_read_alike() -> None:
+def test_counterfactuals_are_read_alike():
     pair = replace(
         pairs("the cat near zebra")[0], counterfactuals=("the cat near zebra", "the cats near zebra")
     )
@@ -78,12 +78,12 @@ def test_counterfactuals_are_read_alike() -> None:
         ),
     ],
 )
-def test_the_cure_is_named_if_nothing_can_be_asked(given: PairSet, steps: str, cure: str) -> None:
+def test_the_cure_is_named_if_nothing_can_be_asked(given, steps, cure):
     with pytest.raises(PivotalError, match=f"small cannot score the only pair: .*{cure}"):
         Problem(model(), given, steps=steps)  # type: ignore[arg-type]
 
 
-def test_options_that_let_more_pairs_be_asked() -> None:
+def test_options_that_let_more_pairs_be_asked():
     given = pairs("the cat", "the cat near the zebra", "The cat", "THE CAT near dax")
     assert options_for_more(model(), given, "every", asked=1) == (
         "With --unknown unk, 3 of 4 pairs can be scored.",
@@ -92,7 +92,7 @@ def test_options_that_let_more_pairs_be_asked() -> None:
     assert options_for_more(model(), given[:1], "every", asked=1) == ()
 
 
-def test_pairs_without_a_cue_are_asked_at_every_step() -> None:
+def test_pairs_without_a_cue_are_asked_at_every_step():
     problem = Problem(model(), PairSet("two", ("a", "b"), (*pairs("the cat", cue=None), *pairs("the cats"))))
     assert len(problem) == 2
     single = Problem(model(), problem.pairs, steps="single")

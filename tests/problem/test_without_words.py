@@ -39,14 +39,14 @@ def kl(p: torch.Tensor, q: torch.Tensor) -> float:
     return float((p.exp() * (p - q)).sum())
 
 
-def test_every_prompt_is_moved_to_the_other_list_whatever_the_model_prefers() -> None:
+def test_every_prompt_is_moved_to_the_other_list_whatever_the_model_prefers():
     problem = Problem(model(), prompts())
     assert problem.objective == "counterfactual"
     labels = [pair.label for pair in problem.pairs]
     assert len(labels) == 8 and [problem.labels[1 - d] for d in problem.direction] == labels
 
 
-def test_the_log_ratio_says_to_which_of_the_two_the_edited_model_is_nearer() -> None:
+def test_the_log_ratio_says_to_which_of_the_two_the_edited_model_is_nearer():
     """Untouched it is nearer to itself by KL(other || own). With all states of the partner it says what the model says
     after the partner. Both are computed here from whole distributions."""
     problem = Problem(model(), prompts(), values="interchange")
@@ -68,7 +68,7 @@ def test_the_log_ratio_says_to_which_of_the_two_the_edited_model_is_nearer() -> 
     assert Gap(problem, outcome.states[:, 1:]).closed[0][0].value == pytest.approx(1, abs=1e-5)
 
 
-def test_nothing_is_claimed_to_be_known_of_words() -> None:
+def test_nothing_is_claimed_to_be_known_of_words():
     problem = Problem(model(), prompts())
     knowledge = knowledge_of(problem)
     assert (knowledge.accuracy, knowledge.labelled, knowledge.mass, knowledge.rank) == (None, 0, None, None)
@@ -78,7 +78,7 @@ def test_nothing_is_claimed_to_be_known_of_words() -> None:
     assert problem.clean_accuracy is None and cue_swap(problem) is None
 
 
-def test_a_sample_and_held_out_prompts_are_asked_in_the_same_way() -> None:
+def test_a_sample_and_held_out_prompts_are_asked_in_the_same_way():
     train, test = prompts().split(0.5, seed=0)
     problem = Problem(model(), train)
     held_out = problem.on(test)
@@ -98,7 +98,7 @@ def test_a_sample_and_held_out_prompts_are_asked_in_the_same_way() -> None:
         ("Go on", "Go on then", [0, 2]),
     ],
 )
-def test_words_are_matched_if_partners_differ_in_length(own: str, other: str, places: list[int]) -> None:
+def test_words_are_matched_if_partners_differ_in_length(own, other, places):
     def encoded(text: str) -> Encoding:
         words = text.split()
         return Encoding(tuple(map(hash, words)), tuple(range(len(words))))
@@ -106,14 +106,14 @@ def test_words_are_matched_if_partners_differ_in_length(own: str, other: str, pl
     assert _aligned(encoded(own), encoded(other), len(own.split())) == places
 
 
-def test_tokens_are_matched_by_word_from_its_end() -> None:
+def test_tokens_are_matched_by_word_from_its_end():
     own = Encoding(tuple(range(5)), (0, 1, 1, 2, 2))  # The | athlet es | near by
     other = Encoding(tuple(range(4)), (0, 1, 2, 2))
     assert _aligned(own, other, 6) == [0, 1, 1, 2, 3, 4]  # and one token that the words share
     assert _aligned(other, own, 4) == [0, 2, 3, 4]
 
 
-def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
+def test_a_prompt_that_begins_with_its_partner_has_a_gap():
     """At no position of the shorter one do the two differ, and still the model should say what it says after the
     longer one."""
     pairs = prompt_pairs(
@@ -124,7 +124,7 @@ def test_a_prompt_that_begins_with_its_partner_has_a_gap() -> None:
     assert np.isfinite(gap.from_cue).all() and (gap.asked > 0).all()
 
 
-def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words() -> None:
+def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words():
     assert not prompts().lower().asks_words
     assert dataclasses.replace(prompts(), pairs=prompts().pairs[:2]).asks_words is False
 
@@ -142,7 +142,7 @@ def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words() -> None:
         ),
     ],
 )
-def test_real_models_are_asked_what_they_say_next(name: str) -> None:
+def test_real_models_are_asked_what_they_say_next(name):
     """Partners differ in length. Untouched, the log ratio is KL of the two whole distributions; a run in which the last
     site takes the states of the partner says what the partner says."""
     lm = load_model(name, device="cpu")

@@ -94,7 +94,7 @@ def problem_of(which: str, steps: Steps = "every") -> Problem:
 
 @pytest.mark.parametrize("steps", ["every", "single"])
 @pytest.mark.parametrize("which", [*WORD_LEVEL, *FAMILIES])
-def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) -> None:
+def test_log_ratios_are_those_of_the_whole_vocabulary(which, steps):
     problem = problem_of(which, steps)
     model, found = problem.model, intervention_of(problem)
     assert not problem.rejected.total
@@ -110,7 +110,7 @@ def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) 
         assert log_p[1 - to] - log_p[to] == pytest.approx(float(after[e]), abs=1e-4)
 
 
-def test_large_sets_give_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_sets_give_the_same_values_and_gradients(monkeypatch):
     def outcome() -> tuple[torch.Tensor, torch.Tensor]:
         problem = Problem(tiny(), pairs_of(PIECES), sites="mlp")
         noise = torch.Generator().manual_seed(1)
@@ -129,7 +129,7 @@ def test_large_sets_give_the_same_values_and_gradients(monkeypatch: pytest.Monke
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_the_contract_holds_for_words_of_several_tokens() -> None:
+def test_the_contract_holds_for_words_of_several_tokens():
     check_model(tiny(), ["The doctor walks near", "The doctor walks", "The doctor runnings near Some"])
 
 
@@ -143,7 +143,7 @@ def sides(*words: str) -> tuple[str, list[str], list[str]]:
     return "".join(tiny().word(token) for token in one.ids[2:]), told[0], told[1]
 
 
-def test_the_first_difference() -> None:
+def test_the_first_difference():
     assert sides("walks", "walked") == (" walk", ["s"], ["ed"])
     assert sides("runs", "runnings") == (" run", ["s"], ["ning"])
     assert sides("is", "walks") == ("", [" is"], [" walk"])
@@ -153,7 +153,7 @@ def test_the_first_difference() -> None:
     assert len(complete) == 3 + 10, "special tokens, whole words and punctuation"
 
 
-def test_words_that_cannot_be_compared_are_left_out_of_a_set() -> None:
+def test_words_that_cannot_be_compared_are_left_out_of_a_set():
     asking = Asking(tiny())
     one = asking.ask(MinimalPair("The doctor", 1, ("is|walks|zebra", "doctor|walk")))
     assert [[tiny().word(t) for t in side] for side in one.sides] == [[" is"], [" doctor"]]

@@ -28,7 +28,7 @@ def pairs(label_of: Callable[[int, str, int], str], words: list[tuple[str, str]]
     return PairSet("made", LABELS, tuple(made))
 
 
-def test_a_cue_that_decides_and_labels_that_ignore_it() -> None:
+def test_a_cue_that_decides_and_labels_that_ignore_it():
     assert cue_tells(pairs(lambda i, cue, j: LABELS[cue in ("man", "king")])) == 1
     assert cue_tells(pairs(lambda i, cue, j: LABELS[i % 2])) == pytest.approx(0, abs=0.3)
     chance = random.Random(0)
@@ -36,19 +36,19 @@ def test_a_cue_that_decides_and_labels_that_ignore_it() -> None:
     assert found is not None and found < 0.5
 
 
-def test_labels_that_belong_to_the_words_ignore_the_cue() -> None:
+def test_labels_that_belong_to_the_words_ignore_the_cue():
     words = [("cat", "dog"), ("river", "song")]
     assert cue_tells(pairs(lambda i, cue, j: LABELS[j], words)) == 0
 
 
-def test_a_cue_may_call_for_either_label_if_that_depends_on_the_words() -> None:
+def test_a_cue_may_call_for_either_label_if_that_depends_on_the_words():
     words = [("cat", "dog"), ("river", "song")]
     assert cue_tells(pairs(lambda i, cue, j: LABELS[(cue in ("man", "king")) ^ j], words)) == 1
     assert cue_tells(load_phenomenon("greater-than")) == 1
     assert cue_tells(load_phenomenon("indirect-object")) == 1
 
 
-def test_pairs_that_cannot_say() -> None:
+def test_pairs_that_cannot_say():
     telling = pairs(lambda i, cue, j: LABELS[cue == "man"])
     assert cue_tells(telling[:3]) is None, "too few"
     assert cue_tells(pairs(lambda i, cue, j: "first")) is None, "one label"
@@ -60,7 +60,7 @@ def test_pairs_that_cannot_say() -> None:
     assert cue_tells(PairSet("made", LABELS, tuple(own))) is None, "each pair has words of its own"
 
 
-def test_one_prefix_that_expects_both_labels() -> None:
+def test_one_prefix_that_expects_both_labels():
     both = pairs(lambda i, cue, j: LABELS[j], [("cat", "dog"), ("cat", "dog")])
     assert contradicted(both) == len(PREFIXES)
     assert contradicted(pairs(lambda i, cue, j: LABELS[j], [("cat", "dog"), ("a", "b")])) == 0
@@ -70,7 +70,7 @@ KING = MinimalPair("The king", 1, ("he", "she"), "he", counterfactuals=("The kin
 PAIRS = PairSet("some", ("he", "she"), (KING, MinimalPair("The cook", 1, ("he", "she"))))
 
 
-def test_labels_are_renamed_and_put_in_order() -> None:
+def test_labels_are_renamed_and_put_in_order():
     found = relabelled(PAIRS, ("female", "male"), {"he": "male", "she": "female"})
     assert found is not None and found.labels == ("female", "male")
     king, cook = found
@@ -82,7 +82,7 @@ def test_labels_are_renamed_and_put_in_order() -> None:
     assert relabelled(PAIRS, ("he", "male"), {"she": "male"}) is not None, "the other label keeps its name"
 
 
-def test_parsing() -> None:
+def test_parsing():
     assert parse_labels(" he = male, she=female ,") == {"he": "male", "she": "female"}
     for wrong in ("he", "he=", "=male"):
         with pytest.raises(PivotalError, match="such as he=male,she=female, but"):
@@ -95,12 +95,12 @@ SELF = MinimalPair("b", 0, ("herself", "himself"), "she", counterfactuals=("x", 
 TWO = PairSet("two", ("she", "he"), tuple(replace(SELF, prefix=f"b{i}") for i in range(10)))
 
 
-def test_a_single_question_stays_as_it_is() -> None:
+def test_a_single_question_stays_as_it_is():
     assert pooled([ONE]) is ONE
     assert names_of("a+b.jsonl") == ["a+b.jsonl"] and names_of("a + b.jsonl") == ["a", "b.jsonl"]
 
 
-def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first() -> None:
+def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first():
     both = pooled([ONE, TWO], {"she": "female", "he": "male"})
     assert both.name == "one + two" and both.labels == ONE.labels and both.groups == {"one": 20, "two": 10}
     last = both.pairs[-1]
@@ -109,7 +109,7 @@ def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first() -> 
     assert default_test(both) == default_test(ONE) + default_test(TWO)
 
 
-def test_the_shares_that_questions_state_are_held_out_of_each() -> None:
+def test_the_shares_that_questions_state_are_held_out_of_each():
     half = replace(ONE, held_out=0.5)
     both = pooled([half, TWO], {"she": "female", "he": "male"})
     assert default_test(both) == 10 + default_test(TWO)
@@ -125,6 +125,6 @@ def test_the_shares_that_questions_state_are_held_out_of_each() -> None:
         ([ONE, ONE], {}, "two are named one"),
     ],
 )
-def test_what_cannot_be_pooled(sets: list[PairSet], labels: dict[str, str], said: str) -> None:
+def test_what_cannot_be_pooled(sets, labels, said):
     with pytest.raises(PivotalError, match=said):
         pooled(sets, labels)

@@ -47,11 +47,11 @@ def test_a_bad_pair_is_refused(changes, message):
     ("entry", "words"),
     [("is", ("is",)), ("is|was|has", ("is", "was", "has")), ("|", ("|",)), ("a|", ("a|",))],
 )
-def test_the_words_of_an_entry(entry: str, words: tuple[str, ...]) -> None:
+def test_the_words_of_an_entry(entry, words):
     assert members(entry) == words
 
 
-def test_lists_and_texts_are_the_same_pair() -> None:
+def test_lists_and_texts_are_the_same_pair():
     text = MinimalPair("The doctor", 1, ("is|was", "are|were"))
     listed = MinimalPair("The doctor", 1, [["is", " was "], ["are", "were"]])  # type: ignore[arg-type]
     assert listed == text
@@ -59,7 +59,7 @@ def test_lists_and_texts_are_the_same_pair() -> None:
     assert MinimalPair("The doctor", 1, ("is", "are")).word_sets == (("is",), ("are",))
 
 
-def test_a_typed_sentence_ends_in_any_word_of_a_set() -> None:
+def test_a_typed_sentence_ends_in_any_word_of_a_set():
     known = PairSet("sets", LABELS, (MinimalPair("The doctor", 1, ("is|was", "are|were"), "singular"),))
     pair, _ = pair_of("The doctor was", LABELS, lambda: known)
     assert (pair.prefix, pair.words) == ("The doctor", ("is|was", "are|were"))
@@ -220,11 +220,11 @@ def ask(sentence: str, **said: Any) -> tuple[MinimalPair, bool]:
          MinimalPair("The cat near the cat", 4, ("sits", "sit"))),
     ],
 )  # fmt: skip
-def test_a_sentence_becomes_a_pair(sentence: str, said: dict[str, Any], pair: MinimalPair) -> None:
+def test_a_sentence_becomes_a_pair(sentence, said, pair):
     assert ask(sentence, **said) == (pair, True)
 
 
-def test_without_a_cue_only_where_none_is_needed() -> None:
+def test_without_a_cue_only_where_none_is_needed():
     assert ask("Those cats stop", at_cue=False) == (MinimalPair("Those cats", 0, ("stops", "stop")), False)
     with pytest.raises(PivotalError, match=r"no word of “Those cats” is a cue .*--cue: one of Those, cats"):
         ask("Those cats stop")
@@ -243,7 +243,7 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
         ("the doctor the admires", {"cue": "the"}, "index instead: 0, 2"),
     ],
 )
-def test_what_cannot_be_asked(sentence: str, said: dict[str, Any], parts: str) -> None:
+def test_what_cannot_be_asked(sentence, said, parts):
     with pytest.raises(PivotalError, match=parts):
         ask(sentence, **said)
 
@@ -265,5 +265,5 @@ TOKENS = set(TEXT.split())
         ("", None),
     ],
 )
-def test_parts(word: str, parts: tuple[str, ...] | None) -> None:
+def test_parts(word, parts):
     assert divided(word, TOKENS.__contains__) == parts

@@ -4,7 +4,6 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -114,7 +113,7 @@ LISTED = (("is", "was"), ("number", "person"))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
-def test_sets_of_words_and_features_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
+def test_sets_of_words_and_features_are_lists_in_json(suffix, tmp_path):
     pairs = replace(SETS, features=("number", "person"))
     pairs.save(tmp_path / f"sets{suffix}")
     text = (tmp_path / f"sets{suffix}").read_text()
@@ -177,12 +176,12 @@ def test_errors_about_the_file_itself(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[ROW, "The cat"], [ROW, 3], ROW])
-def test_rows_in_memory_are_dictionaries(rows: Any) -> None:
+def test_rows_in_memory_are_dictionaries(rows):
     with pytest.raises(PivotalError, match=r"^pair \d: A pair is a dictionary with keys such as prefix"):
         read_pairs(rows)
 
 
-def test_bad_rows_are_listed_by_line() -> None:
+def test_bad_rows_are_listed_by_line():
     bad = BadRows(skip=True)
     for line in (4, 8, 12):
         with bad.row(f"a.tsv, line {line}"):

@@ -3,8 +3,7 @@
 import dataclasses
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -15,7 +14,7 @@ from pivotal.questions.question import default_test
 from pivotal.units import Steps
 
 
-def test_every_field_has_a_default_and_a_help_text() -> None:
+def test_every_field_has_a_default_and_a_help_text():
     for option in options_of(Question):
         assert option.help and not option.required, option.name
     assert pivotal.Question is Question
@@ -33,14 +32,14 @@ def test_every_field_has_a_default_and_a_help_text() -> None:
         ("test", 1.5, "test is 1.5"),
     ],
 )
-def test_what_cannot_be_asked(field: str, value: Any, said: str) -> None:
+def test_what_cannot_be_asked(field, value, said):
     with pytest.raises(PivotalError) as error:
         Question(**{field: value})
     assert said in str(error.value) and error.value.field == field
 
 
 @pytest.mark.parametrize("steps", get_args(Steps))
-def test_what_can_be_asked(steps: Any) -> None:
+def test_what_can_be_asked(steps):
     for question in (
         Question(steps=steps, dtype="bfloat16", split="words", test=0.2),
         Question(steps=steps, seed=2**53, split_seed=3, test=1, values="natural"),
@@ -48,7 +47,7 @@ def test_what_can_be_asked(steps: Any) -> None:
         assert Question.of({**dataclasses.asdict(question), "runs": 3}) == question
 
 
-def test_the_split_follows_its_own_seed() -> None:
+def test_the_split_follows_its_own_seed():
     pairs = Question(phenomenon="planted").load_pairs()
     train, test = Question(phenomenon="planted", seed=0, test=80).divide(pairs)
     assert abs(len(test) - 80) < 3 and len(train) + len(test) == len(pairs)  # a prefix has three pairs
@@ -56,7 +55,7 @@ def test_the_split_follows_its_own_seed() -> None:
     assert Question(phenomenon="planted", seed=7, test=80).divide(pairs) != (train, test)
 
 
-def test_default_test_sizes() -> None:
+def test_default_test_sizes():
     assert Question(test=1000.0) == Question(test=1000) == Question(test="1000"), "however it is written"
     assert default_test(load_phenomenon("number-agreement")) == 1000
     assert default_test(load_phenomenon("gender-bias")) == 200
@@ -66,7 +65,7 @@ def test_default_test_sizes() -> None:
         assert default_test(replace(planted[:50], held_out=asked)) == expected
 
 
-def test_reading_options_reach_the_file(tmp_path: Path) -> None:
+def test_reading_options_reach_the_file(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\nThe Cat is,The Cat are\nbroken,\nThe Cats are,The Cats is\n")
     question = Question(phenomenon=str(tmp_path / "a.csv"), columns="good=x,bad=y", skip_bad=True, lower=True)
     pairs = question.load_pairs()
@@ -75,7 +74,7 @@ def test_reading_options_reach_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("phenomenon", ["planted", "mine.yaml", "number-agreement + planted", "blimp:FOLDER"])
-def test_options_of_files_are_refused_for_what_is_no_file(phenomenon: str) -> None:
+def test_options_of_files_are_refused_for_what_is_no_file(phenomenon):
     with pytest.raises(PivotalError, match=r"--columns is about .*, but .* has none. Leave --columns out"):
         Question(phenomenon=phenomenon, columns="good=x,bad=y").checked()
     if phenomenon != "blimp:FOLDER":
@@ -85,7 +84,7 @@ def test_options_of_files_are_refused_for_what_is_no_file(phenomenon: str) -> No
     Question(phenomenon=phenomenon, keep="mine.csv", columns="good=x", skip_bad=True).checked()
 
 
-def test_the_parts_of_what_the_user_named(tmp_path: Path) -> None:
+def test_the_parts_of_what_the_user_named(tmp_path):
     rows = [
         {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps."},
         {"sentence_good": "The Cat sleeps.", "sentence_bad": "The Cat sleep."},

@@ -44,12 +44,12 @@ def saved(tmp_path: Path) -> Path:
         ({"steps": "sometimes"}, "Steps are single or every, not 'sometimes'"),
     ],
 )
-def test_what_is_no_intervention_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_what_is_no_intervention_is_refused(changes, message):
     with pytest.raises(PivotalError, match=message):
         replace(GOOD, **changes)
 
 
-def test_it_is_frozen_and_keeps_no_view_of_what_it_was_made_from() -> None:
+def test_it_is_frozen_and_keeps_no_view_of_what_it_was_made_from():
     values = np.zeros((2, 2))
     made = replace(GOOD, values=values)
     values[:] = 7
@@ -58,7 +58,7 @@ def test_it_is_frozen_and_keeps_no_view_of_what_it_was_made_from() -> None:
         made.values[0, 0] = 1
 
 
-def test_equality_sees_every_part() -> None:
+def test_equality_sees_every_part():
     assert replace(GOOD) == GOOD
     changes: list[dict[str, Any]] = [
         {"values": GOOD.values + 1},
@@ -69,7 +69,7 @@ def test_equality_sees_every_part() -> None:
         assert replace(GOOD, **change) != GOOD
 
 
-def test_directions_have_names() -> None:
+def test_directions_have_names():
     assert [GOOD.direction(label) for label in ("singular", "plural")] == [0, 1]
     with pytest.raises(PivotalError, match=r"flips to singular or plural, not to 'plurl'.*mean 'plural'"):
         GOOD.direction("plurl")
@@ -77,14 +77,14 @@ def test_directions_have_names() -> None:
         GOOD.direction(0)  # type: ignore[arg-type]
 
 
-def test_without_lets_go_of_one_unit() -> None:
+def test_without_lets_go_of_one_unit():
     less = GOOD.without(0)
     assert less.units == GOOD.units[1:] and less.values.tolist() == [[-1.0], [0.5]] and less.active.all()
     with pytest.raises(PivotalError, match="mask is empty"):
         less.without(0)
 
 
-def test_it_belongs_to_its_model() -> None:
+def test_it_belongs_to_its_model():
     GOOD.check_model("renamed", "abc")
     with pytest.raises(PivotalError, match=r"found in, wiki-lstm \(abc\), but this model is other \(xyz\)"):
         GOOD.check_model("other", "xyz")
@@ -97,12 +97,12 @@ def test_it_belongs_to_its_model() -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_numbers_survive_the_disk_in_whatever_order_memory_has_them(tmp_path: Path, order: Any) -> None:
+def test_numbers_survive_the_disk_in_whatever_order_memory_has_them(tmp_path, order):
     made = replace(GOOD, values=np.array(GOOD.values, order=order), active=np.array(GOOD.active, order=order))
     assert Intervention.load(made.save(tmp_path)) == GOOD
 
 
-def test_save_then_load_gives_the_same(saved: Path) -> None:
+def test_save_then_load_gives_the_same(saved):
     assert Intervention.load(saved) == GOOD
     assert sorted(path.name for path in saved.iterdir()) == ["card.json", "values.safetensors"]
     replace(GOOD, steps="every").save(saved)
@@ -164,13 +164,13 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (lambda f: edit_card(f, steps="sometimes"), "steps cannot be 'sometimes'"),
     ],
 )
-def test_a_damaged_folder_is_refused_with_the_reason(saved: Path, damage: Any, message: str) -> None:
+def test_a_damaged_folder_is_refused_with_the_reason(saved, damage, message):
     damage(saved)
     with pytest.raises(PivotalError, match=message):
         Intervention.load(saved)
 
 
-def test_a_reader_does_not_mix_two_states_of_a_folder(saved: Path) -> None:
+def test_a_reader_does_not_mix_two_states_of_a_folder(saved):
     """The card is written last: before that, the arrays of the new state stand beside the card of the old one."""
     card = (saved / "card.json").read_text()
     for other in (replace(GOOD, values=-GOOD.values), replace(GOOD, active=~GOOD.active)):
@@ -182,14 +182,14 @@ def test_a_reader_does_not_mix_two_states_of_a_folder(saved: Path) -> None:
     Intervention.load(saved)  # an older card
 
 
-def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path: Path) -> None:
+def test_a_card_states_a_size_only_where_a_unit_has_several_coordinates(tmp_path):
     head = replace(GOOD, units=(GOOD.units[0], Unit("head.1", 2, 3)), values=np.ones((2, 4)))
     rows = json.loads((head.save(tmp_path) / "card.json").read_text(encoding="utf-8"))["units"]
     assert [row.get("size") for row in rows] == [None, 3]
     assert Intervention.load(tmp_path) == head
 
 
-def test_a_save_that_dies_leaves_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_dies_leaves_no_card(tmp_path, monkeypatch):
     """The card comes last: a folder that has one is whole."""
     monkeypatch.setattr("pivotal.records.serial.encode", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):

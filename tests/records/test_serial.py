@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class Outer(Record, frozen=True, kw_only=True):
 GOOD = Outer(size=3, runs=(Inner(0.25), Inner(1.0, "größer")), by_name={"k": Inner(2)})
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back(tmp_path):
     write(tmp_path / "deep" / "r.json", GOOD)
     assert read(tmp_path / "deep" / "r.json", Outer) == GOOD
     assert decode(encode(GOOD, indent=0), Outer, "r") == GOOD and "\n" not in encode(GOOD, indent=0)
@@ -41,7 +40,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_numbers_that_json_does_not_have() -> None:
+def test_numbers_that_json_does_not_have():
     """They are null in the file, and NaN when read; a number that may be missing is None."""
     odd = Outer(size=1, runs=(Inner(math.inf), Inner(math.nan)), mean=-math.inf)
     content = json.loads(encode(odd))
@@ -50,7 +49,7 @@ def test_numbers_that_json_does_not_have() -> None:
     assert all(math.isnan(run.kl) for run in again.runs) and again.mean is None
 
 
-def test_numbers_and_texts_of_other_libraries() -> None:
+def test_numbers_and_texts_of_other_libraries():
     class Version(str):
         pass
 
@@ -74,7 +73,7 @@ def test_numbers_and_texts_of_other_libraries() -> None:
         ({"pair": ["a"]}, "pair: expected `array` of length 2"),
     ],
 )
-def test_what_does_not_fit_is_a_sentence(change: dict[str, Any], said: str) -> None:
+def test_what_does_not_fit_is_a_sentence(change, said):
     text = json.dumps({**plain(GOOD), **change})
     with pytest.raises(PivotalError) as error:
         decode(text, Outer, "RUN/r.json")
@@ -95,20 +94,20 @@ def test_what_does_not_fit_is_a_sentence(change: dict[str, Any], said: str) -> N
         (b'{"free": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_damaged_json_is_a_sentence(data: bytes, said: str) -> None:
+def test_damaged_json_is_a_sentence(data, said):
     with pytest.raises(PivotalError) as error:
         decode(data, Outer, "RUN/r.json")
     assert said in str(error.value) and str(error.value).startswith("RUN/r.json")
     assert "\n" not in str(error.value)
 
 
-def test_text_with_half_a_character_is_a_sentence() -> None:
+def test_text_with_half_a_character_is_a_sentence():
     """As the pickled text of a damaged checkpoint may have it."""
     with pytest.raises(PivotalError, match="must be JSON"):
         decode('{"size": 3, "free": "\ud800"}', Outer, "r")
 
 
-def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_file_and_one_that_is_none(tmp_path):
     with pytest.raises(PivotalError, match="Run it first"):
         read(tmp_path / "r.json", Outer, missing="Run it first.")
     with pytest.raises(PivotalError, match="no such file"):
@@ -117,12 +116,12 @@ def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
         read(tmp_path, Outer)
 
 
-def test_a_file_of_another_format_is_named_before_all_else() -> None:
+def test_a_file_of_another_format_is_named_before_all_else():
     with pytest.raises(PivotalError, match="format cannot be 'other'"):
         decode('{"format": "other", "colour": 1}', Traces, "t.json")
 
 
-def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
+def test_rows_of_later_versions_can_be_read(tmp_path):
     """Results of studies are published: unknown keys are skipped there, and nowhere else."""
     (first, *_) = (ROOT / "docs/results/units/results.jsonl").read_text(encoding="utf-8").splitlines()
     later = {**json.loads(first), "colour": "red"}

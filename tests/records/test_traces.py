@@ -40,20 +40,20 @@ def read(content: dict[str, Any] | str) -> Traces:
     return decode(text, Traces, "RUN/traces.json")
 
 
-def test_written_and_read_back() -> None:
+def test_written_and_read_back():
     text = TRACES.dumps()
     assert read(text) == TRACES
     assert len(text.splitlines()) == 1 + 4 + 3, "a head, two lists between brackets, a line for each entry"
 
 
-def test_what_a_trace_says() -> None:
+def test_what_a_trace_says():
     assert TRACE.log_odds == (-3.0, 0.5)
     assert TRACE.flipped and OUTCOME.flipped
     assert not replace(TRACE, direction="singular").flipped, "it preferred the singular before"
     assert not replace(OUTCOME, log_odds=(-3.0, 0.0)).flipped, "a tie is no flip"
 
 
-def test_a_log_probability_above_zero_is_a_probability_of_one() -> None:
+def test_a_log_probability_above_zero_is_a_probability_of_one():
     """Of a damaged file, or of a rounding error."""
     high = Both(((9e9, 1e-7), (-2.0, -4.0)), TRACE.log_p.edited)
     assert (
@@ -61,7 +61,7 @@ def test_a_log_probability_above_zero_is_a_probability_of_one() -> None:
     )
 
 
-def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
+def test_log_probabilities_keep_the_sign_of_their_difference():
     near = Both(((0.0, -12.3457), (0.0, -12.3456)), ((0.0, -12.3456), (0.0, -12.3457)))
     trace = replace(TRACE, log_p=near, direction="singular")
     again = read(replace(TRACES, traces=(trace,)).dumps()).traces[0]
@@ -79,7 +79,7 @@ def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
         ({"change": [[0.0, 0.5]]}, "all rows"),
     ],
 )
-def test_a_trace_whose_parts_do_not_fit_together_is_refused(change: dict[str, object], said: str) -> None:
+def test_a_trace_whose_parts_do_not_fit_together_is_refused(change, said):
     content = json.loads(TRACES.dumps())
     content["traces"][0] |= change
     with pytest.raises(PivotalError, match=said):

@@ -1,7 +1,6 @@
 """The site of an atlas is written to a folder of its own, with a page for each name."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
@@ -20,9 +19,7 @@ def stored() -> StudyFolder:
     return StudyFolder.open(ROOT / "docs" / "results" / "atlas")
 
 
-def test_a_site_replaces_its_own_pages_only(
-    stored: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_replaces_its_own_pages_only(stored, tmp_path, monkeypatch):
     few = tuple(
         draft
         for draft in stored.recipe.drafts
@@ -47,7 +44,7 @@ def test_a_site_replaces_its_own_pages_only(
 
 
 @pytest.mark.parametrize("theirs", ["notes.txt", "index.html"])
-def test_a_folder_with_other_files_stays_as_it_is(tmp_path: Path, theirs: str) -> None:
+def test_a_folder_with_other_files_stays_as_it_is(tmp_path, theirs):
     (tmp_path / "units").mkdir()
     for path in (tmp_path / theirs, tmp_path / "units" / "mine.html"):
         path.write_text("mine")
@@ -56,7 +53,7 @@ def test_a_folder_with_other_files_stays_as_it_is(tmp_path: Path, theirs: str) -
     assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
 
 
-def test_every_name_has_a_file_of_its_own() -> None:
+def test_every_name_has_a_file_of_its_own():
     """Names in other scripts, and names that differ only in signs or capitals, which some disks do not tell apart."""
     names = ["格標記", "量詞", "größe", "gr-e", "+", "a b", "a-b", "A-B", "a--b"]
     names += ["npi_present_1", "tinyllama-1.1b"]
@@ -66,7 +63,7 @@ def test_every_name_has_a_file_of_its_own() -> None:
     assert len({slug("a-b", "c"), slug("a", "b-c"), slug("a-b-c"), slug("a b", "c")}) == 4
 
 
-def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
+def test_phenomena_have_their_labels_or_the_names_of_their_files():
     recipe = """
         name: names
         grid:
@@ -88,7 +85,7 @@ def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
     )
 
 
-def test_a_phenomenon_with_a_label_is_one_phenomenon(stored: StudyFolder) -> None:
+def test_a_phenomenon_with_a_label_is_one_phenomenon(stored):
     """The recipe labels the paradigms of BLiMP; cross scores name them as their files do."""
     atlas = atlas_of(stored.recipe, stored.rows)
     tested = {score.phenomenon for entry in atlas.entries for score in entry.cross}

@@ -5,7 +5,6 @@ from math import nan
 
 import pytest
 
-from pivotal import RunFolder
 from pivotal.records.evidence import UnitRange
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace
@@ -23,7 +22,7 @@ POINTS = {
 }
 
 
-def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
+def test_of_many_units_those_that_matter_most_are_drawn(folder):
     summary = folder.summary()
     many = tuple(DropOne(f"hidden.0:{i}", 1 - i / 500, 0.1) for i in range(400))
     figure = drop_one(replace(summary, runs=tuple(replace(run, drop_one=many) for run in summary.runs)))
@@ -34,7 +33,7 @@ def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> No
 
 
 @pytest.mark.parametrize("runs", [1, 3, 25])
-def test_the_line_of_the_chosen_run_stands_out(runs: int) -> None:
+def test_the_line_of_the_chosen_run_stands_out(runs):
     history = [
         Progress("learn", update, 3, [1.0] * runs, [2.0] * runs, [0.5] * runs, {"multiplier": [0.1] * runs})
         for update in (1, 2, 3)
@@ -48,7 +47,7 @@ def test_the_line_of_the_chosen_run_stands_out(runs: int) -> None:
     assert figure.data.rows[-1] == ("3", "1.000", "2.0", "0.100", "50.0%") and len(figure.data.rows) == 3
 
 
-def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
+def test_curves_show_the_learning_alone_and_bear_gaps():
     def row(phase: str, update: int, loss: list[float]) -> Progress:
         return Progress(phase, update, 9, loss, [3.0, 4.0], [])
 
@@ -59,7 +58,7 @@ def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
     assert long[-1]["update"] == 1000 and len(long) < 1000
 
 
-def test_values_are_drawn_over_the_natural_ranges(folder: RunFolder) -> None:
+def test_values_are_drawn_over_the_natural_ranges(folder):
     summary = folder.summary()
     figure = values(summary)
     assert ">singular<" in figure.svg and ">plural<" in figure.svg
@@ -68,12 +67,12 @@ def test_values_are_drawn_over_the_natural_ranges(folder: RunFolder) -> None:
     assert "natural range" not in values(replace(summary, evidence=None)).svg
 
 
-def test_a_value_at_the_edge_of_its_range_stays_inside() -> None:
+def test_a_value_at_the_edge_of_its_range_stays_inside():
     edge = UnitRange(unit="h:1", low=-0.004067001398652792, high=0.5, values={"a": -0.0040670037269592285})
     assert edge.inside and not replace(edge, values={"a": -0.005}).inside
 
 
-def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder: RunFolder) -> None:
+def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder):
     profiles = folder.unit_profiles()
     assert profiles is not None
     profile = profiles.profiles[0]
@@ -86,7 +85,7 @@ def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder: 
     assert alone.alternative.endswith("set to: +1.00 for singular.")
 
 
-def test_a_chart_that_cannot_be_drawn_costs_the_chart_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chart_that_cannot_be_drawn_costs_the_chart_only(monkeypatch):
     """A low limit of the address space would end the process, so that nothing is drawn under one."""
     assert draw(POINTS).startswith("<svg")
     with pytest.raises(NotDrawn, match="cannot be drawn"):

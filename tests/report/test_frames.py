@@ -23,14 +23,14 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
     return made.to_dict("records")
 
 
-def test_a_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_is_needed(monkeypatch):
     assert rows_of(frame.to_frame([{"a": 1}])) == [{"a": 1}]
     monkeypatch.setattr(frame, "find_spec", lambda name: None)
     with pytest.raises(PivotalError, match=r"needs pandas or polars, but neither .*pip install pandas"):
         frame.to_frame([{"a": 1}])
 
 
-def test_results_as_rows(folder: RunFolder) -> None:
+def test_results_as_rows(folder):
     summary = folder.summary()
     runs = rows_of(summary.to_frame())
     assert [one["best"] for one in runs] == [run == summary.best for run in range(2)]
@@ -44,7 +44,7 @@ def test_results_as_rows(folder: RunFolder) -> None:
     assert set(units[0]) > set(problem.labels)
 
 
-def test_a_study_has_the_rows_of_its_csv() -> None:
+def test_a_study_has_the_rows_of_its_csv():
     rows = (row({"KL term": "without"}, 0, found=[unit(123, 0.5, -1.0)]),)
     (line,) = rows_of(StudyFolder.to_frame(type("Study", (), {"rows": rows})))  # type: ignore[arg-type]
     assert line["unit_names"] == "hidden.0:122" and line["cell: KL term"] == "without"
@@ -52,7 +52,7 @@ def test_a_study_has_the_rows_of_its_csv() -> None:
     assert study_csv(()).startswith("model,")
 
 
-def test_a_folder_of_runs_is_one_table_and_the_newest_is_known(folder: RunFolder, tmp_path: Path) -> None:
+def test_a_folder_of_runs_is_one_table_and_the_newest_is_known(folder, tmp_path):
     with pytest.raises(PivotalError, match=r"There is no run in .*none"):
         newest_run(tmp_path / "none")
     for name, time in (("a", 2e9), ("b", 1e9)):

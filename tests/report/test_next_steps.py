@@ -26,12 +26,12 @@ def with_run(**changes: Any) -> Summary:
     return replace(found, runs=(replace(found.runs[0], **changes),))
 
 
-def test_units_that_decide_can_be_certified_and_runs_without_a_verdict_say_nothing() -> None:
+def test_units_that_decide_can_be_certified_and_runs_without_a_verdict_say_nothing():
     assert steps(summary()) == [CERTIFY]
     assert next_steps(summary()) == []
 
 
-def test_missing_checks_are_named_first_for_a_switch() -> None:
+def test_missing_checks_are_named_first_for_a_switch():
     quick = evidence(level="quick", effects=(), permuted=None)
     assert steps(summary(quick)) == [
         "Make the missing checks: repeat the command with --evidence full.",
@@ -47,14 +47,12 @@ def test_missing_checks_are_named_first_for_a_switch() -> None:
         ({"mass": 1e-7}, "Ask about words that the model expects"),
     ],
 )
-def test_a_question_that_cannot_be_asked_comes_before_anything_else(
-    changes: dict[str, Any], said: str
-) -> None:
+def test_a_question_that_cannot_be_asked_comes_before_anything_else(changes, said):
     (step,) = steps(summary(evidence(knowledge=knowledge(**changes)), flips=LOW, p=0.3))
     assert step.startswith(said)
 
 
-def test_a_search_that_lost_its_flips_needs_more_units_or_updates() -> None:
+def test_a_search_that_lost_its_flips_needs_more_units_or_updates():
     lost = {"relaxed": {"accuracy": 1.0, "units": 24.0}, "final": {"accuracy": 0.4, "units": 3.0}}
     assert steps(with_run(stages=lost))[0] == (
         "Allow more units, e.g. --max-units 6, or more --updates: on training pairs the search flipped 100% before it "
@@ -69,24 +67,24 @@ def test_a_search_that_lost_its_flips_needs_more_units_or_updates() -> None:
     assert not any("Random sets" in step for step in steps(dropped))
 
 
-def test_a_direction_that_never_flips_is_pointed_out() -> None:
+def test_a_direction_that_never_flips_is_pointed_out():
     made = steps(with_run(by_direction={"one": HIGH, "many": NONE}))
     assert made[1].startswith("Look at the sentences to flip to “many” on the page: 0.0% of them flip.")
 
 
-def test_too_few_random_sets_and_random_sets_that_do_as_well() -> None:
+def test_too_few_random_sets_and_random_sets_that_do_as_well():
     few = replace(summary(), controls=Control(sets=19, best=0.1, p_value=0.05))
     assert steps(few)[0].startswith("Repeat the command with --controls 99: ")
     assert steps(summary(p=0.3))[0].startswith("Random sets of the same size do as well")
 
 
-def test_side_effects_can_be_bounded_if_they_were_not() -> None:
+def test_side_effects_can_be_bounded_if_they_were_not():
     text = TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 61.0})
     for collected in (evidence(text=text), evidence(effects=(effect(0.7),))):
         assert steps(summary(collected))[0].startswith("Bound the side effects: --keep text")
         assert steps(replace(summary(collected), max_kl=0.1)) == [CERTIFY]
 
 
-def test_unnatural_values_have_a_cure() -> None:
+def test_unnatural_values_have_a_cure():
     made = steps(summary(evidence(natural=natural(LOW))))
     assert made[0] == "Search inside the natural range with --values natural."

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,9 +55,7 @@ def page(shown: Any) -> SimpleNamespace:
 # -- a line of text -----------------------------------------------------------------------------------------
 
 
-def test_lines(
-    problem: pivotal.Problem, found: pivotal.searches.Discovery, scores: pivotal.Evaluation
-) -> None:
+def test_lines(problem, found, scores):
     units = ", ".join(map(str, found.best.units))
     intervention = f"Intervention(planted in planted, every step, {len(found.best)} units: {units})"
     assert repr(problem.model) == "RecurrentLM(planted, 64 units in hidden.0)"
@@ -72,16 +69,14 @@ def test_lines(
     )
 
 
-def test_lines_stay_short_whatever_is_in_them(
-    problem: pivotal.Problem, found: pivotal.searches.Discovery
-) -> None:
+def test_lines_stay_short_whatever_is_in_them(problem, found):
     units = tuple(problem.space)
     many = replace(found.best, units=units, values=np.zeros((2, len(units))), active=np.ones((2, len(units))))
     assert "64 units" in repr(many) and repr(many).endswith("hidden.0:7, …)")
     assert len(repr(pivotal.load_phenomenon("number-agreement"))) < 120
 
 
-def test_what_is_left_out_is_said(problem: pivotal.Problem) -> None:
+def test_what_is_left_out_is_said(problem):
     unknown = pivotal.questions.MinimalPair("The zebra", 1, ("verb0as", "verb0a"))
     asked = problem.on(replace(problem.pairs, pairs=(*problem.pairs, unknown)))
     assert repr(asked).endswith("64 units in hidden.0, 1 left out)")
@@ -89,7 +84,7 @@ def test_what_is_left_out_is_said(problem: pivotal.Problem) -> None:
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.booleans())
-def test_sites_are_said_as_the_command_line_reads_them(levels: set[int], also_named: bool) -> None:
+def test_sites_are_said_as_the_command_line_reads_them(levels, also_named):
     available = [Site("embedding", 4)]
     available += [Site(f"{kind}.{level}", 4) for level in range(31) for kind in ("mlp", "resid")]
     wanted = {f"mlp.{level}" for level in levels} | ({"embedding", "resid.30"} if also_named else set())
@@ -100,14 +95,14 @@ def test_sites_are_said_as_the_command_line_reads_them(levels: set[int], also_na
 # -- HTML ---------------------------------------------------------------------------------------------------
 
 
-def test_pairs_show_their_cue_and_are_escaped() -> None:
+def test_pairs_show_their_cue_and_are_escaped():
     pair = pivotal.questions.MinimalPair("a <b> & c", 1, ("x", "y"), "one", "g")
     shown = page(pivotal.questions.PairSet("some", ("one", "two"), (pair,) * 7))
     assert shown.cells[5:10] == ["a [<b>] & c", "x", "y", "one", "g"]
     assert "And 2 more." in shown.text
 
 
-def test_an_intervention_shows_every_value(found: pivotal.searches.Discovery) -> None:
+def test_an_intervention_shows_every_value(found):
     best = found.best
     cells = page(best).cells
     for i, unit in enumerate(best.units):
@@ -116,30 +111,30 @@ def test_an_intervention_shows_every_value(found: pivotal.searches.Discovery) ->
             assert f"{value:+.2f}".replace("-", "−") in cells
 
 
-def test_a_unit_that_is_left_alone_in_a_direction(found: pivotal.searches.Discovery) -> None:
+def test_a_unit_that_is_left_alone_in_a_direction(found):
     active = np.ones((2, 3), dtype=bool)
     active[0, 1] = False
     assert page(replace(found.best, active=active)).cells.count("left alone") == 1
 
 
-def test_a_discovery_shows_its_runs(found: pivotal.searches.Discovery) -> None:
+def test_a_discovery_shows_its_runs(found):
     shown = page(found)
     assert f"{found.best_run} (best)" in shown.cells and str(1 - found.best_run) in shown.cells
 
 
-def test_scores_show_constructions_and_units(scores: pivotal.Evaluation) -> None:
+def test_scores_show_constructions_and_units(scores):
     cells = page(scores).cells
     assert {"class 0", "class 1", "class 2", "singular", "plural"} <= set(cells)
     assert {one.unit for one in scores.drop_one} <= set(cells)
 
 
-def test_a_certificate_says_its_verdict(certificate: Certificate) -> None:
+def test_a_certificate_says_its_verdict(certificate):
     holds = "holds" if certificate.holds else "does not hold"
     assert repr(certificate).startswith(f"Certificate({holds} for hidden.0:")
     assert page(certificate).text.startswith(f"The certificate {holds}")
 
 
-def test_a_trace_shows_every_step(problem: pivotal.Problem, found: pivotal.searches.Discovery) -> None:
+def test_a_trace_shows_every_step(problem, found):
     pair = problem.pairs[0]
     trace = pivotal.trace(found.best, problem.model, pair)
     wanted = pair.words[trace.target]
@@ -159,14 +154,14 @@ def rows_of(chart: Any) -> list[dict[str, Any]]:
     return list(data["values"] if "values" in data else content["datasets"][data["name"]])
 
 
-def test_the_chart_of_a_discovery_has_every_value_of_every_run(found: pivotal.searches.Discovery) -> None:
+def test_the_chart_of_a_discovery_has_every_value_of_every_run(found):
     rows = rows_of(found.plot())
     assert len(rows) == sum(one.values.size for one in found.interventions)
     assert {row["label"] for row in rows} == {"singular", "plural"}
     assert rows_of(found.best.plot())[0]["value"] == pytest.approx(float(found.best.values[0, 0]))
 
 
-def test_the_chart_of_scores_has_every_share(scores: pivotal.Evaluation) -> None:
+def test_the_chart_of_scores_has_every_share(scores):
     rows = {row["name"]: row for row in rows_of(scores.plot())}
     assert set(rows) == {*scores.by_group, *(f"→ {label}" for label in scores.by_direction)}
     assert rows["class 1"]["value"] == scores.by_group["class 1"].value
@@ -175,21 +170,21 @@ def test_the_chart_of_scores_has_every_share(scores: pivotal.Evaluation) -> None
 # -- what was saved -----------------------------------------------------------------------------------------
 
 
-def test_a_run_folder_shows_what_was_found(folder: RunFolder) -> None:
+def test_a_run_folder_shows_what_was_found(folder):
     assert repr(folder).endswith(": a run, planted in planted, finished)")
     summary = folder.summary()
     assert f"{summary.units} of 64 units" in page(folder).text
     assert len(rows_of(folder.plot())) == 5
 
 
-def test_a_folder_with_nothing_to_show_yet(folder: RunFolder, tmp_path: Path) -> None:
+def test_a_folder_with_nothing_to_show_yet(folder, tmp_path):
     unfinished = RunFolder.create(tmp_path / "run", folder.settings)
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
         unfinished.plot()
 
 
-def test_what_was_saved_is_shown_without_torch(folder: RunFolder) -> None:
+def test_what_was_saved_is_shown_without_torch(folder):
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from pivotal.jobs.run_folder import RunFolder\n"

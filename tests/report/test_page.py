@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -40,9 +39,7 @@ def changed(path: Path, **content: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | content), encoding="utf-8")
 
 
-def test_one_well_formed_file_that_fetches_nothing(
-    folder: RunFolder, check_page: Callable[[str], None]
-) -> None:
+def test_one_well_formed_file_that_fetches_nothing(folder, check_page):
     text = text_of(folder)
     check_page(text)
     assert not re.search(r"url\(|@import", text)
@@ -52,7 +49,7 @@ def test_one_well_formed_file_that_fetches_nothing(
     assert inside <= set(re.findall(r"\bid=\"?([\w.-]+)", text)), "no link leads nowhere"
 
 
-def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
+def test_figures_are_inline_saved_and_described(folder):
     text = text_of(folder)
     assert {p.stem for p in (folder.path / "figures").iterdir()} == FIGURES
     for name in FIGURES:
@@ -64,13 +61,13 @@ def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
     assert text.count("<summary>The numbers</summary>") == drawn
 
 
-def test_every_file_is_known_as_one_of_the_run(folder: RunFolder) -> None:
+def test_every_file_is_known_as_one_of_the_run(folder):
     """--overwrite removes these files and no others."""
     written = {path for path in folder.path.rglob("*") if path.is_file()}
     assert written <= set(own_files(folder.path, folder.info))
 
 
-def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
+def test_it_says_what_the_summary_says(folder):
     text, summary = text_of(folder), folder.summary()
     assert tables.sentence(summary) in text
     assert tables.control_sentence(summary) in text
@@ -81,7 +78,7 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
+def test_it_is_made_from_the_folder_alone(folder, tmp_path):
     copy = copy_of(folder, tmp_path / "copy")
     shutil.rmtree(copy / "figures")
     code = (
@@ -95,7 +92,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
         assert again == (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
 
 
-def test_every_held_out_sentence_is_listed_with_its_outcome_and_trace(folder: RunFolder) -> None:
+def test_every_held_out_sentence_is_listed_with_its_outcome_and_trace(folder):
     text, traces = text_of(folder), folder.traces()
     assert traces is not None and len(traces.pairs) == 303
     items = re.findall(
@@ -109,9 +106,7 @@ def test_every_held_out_sentence_is_listed_with_its_outcome_and_trace(folder: Ru
     assert text.count('aria-label="Trace of ') == len(traced)
 
 
-def test_no_sentence_can_break_the_page(
-    folder: RunFolder, tmp_path: Path, check_page: Callable[[str], None]
-) -> None:
+def test_no_sentence_can_break_the_page(folder, tmp_path, check_page):
     copy = copy_of(folder, tmp_path / "copy")
     evil = '</script><img src="x"> & <b'
     kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
@@ -124,7 +119,7 @@ def test_no_sentence_can_break_the_page(
     assert "<img" not in text and "&lt;/script&gt;" in text
 
 
-def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:
+def test_the_page_lets_no_script_run_but_its_own(folder):
     text = text_of(folder)
     script = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     assert len(script) == 1
@@ -132,7 +127,7 @@ def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
-def test_snippet_and_command_run_as_they_stand(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snippet_and_command_run_as_they_stand(folder, capsys):
     summary = folder.summary()
     exec(compile(snippet(folder, summary), "snippet", "exec"), {})
     untouched, edited = capsys.readouterr().out.splitlines()
@@ -142,7 +137,7 @@ def test_snippet_and_command_run_as_they_stand(folder: RunFolder, capsys: pytest
     assert CliRunner().invoke(app, words[1:]).exit_code == 0
 
 
-def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Path) -> None:
+def test_one_run_with_one_unit_and_skipped_pairs(folder, tmp_path):
     copy = copy_of(folder, tmp_path / "copy")
     shutil.rmtree(copy / "figures")
     summary = json.loads((copy / "summary.json").read_text())
@@ -164,7 +159,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert "All runs" not in text and "without it” is" not in text and "attention head has" not in text
 
 
-def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFolder, tmp_path: Path) -> None:
+def test_the_command_for_sentences_without_a_stored_trace_is_named(folder, tmp_path):
     copy = copy_of(folder, tmp_path / "a copy")
     kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
     traced = {trace["pair"] for trace in kept["traces"]}
@@ -176,7 +171,7 @@ def test_the_command_for_sentences_without_a_stored_trace_is_named(folder: RunFo
     assert f"<code>{shlex.join(['pivotal', 'trace', str(copy), '--pair'])} NUMBER</code>" in text
 
 
-def test_options_and_what_stands_between_backquotes_are_code() -> None:
+def test_options_and_what_stands_between_backquotes_are_code():
     shown = coded("Use `pivotal check` or --test 0.3, a well-known <option>.")
     assert "<code>pivotal check</code> or <code>--test 0.3</code>, a well-known &lt;option&gt;." in shown
     assert macros().suggestions([]).strip() == ""
@@ -185,7 +180,7 @@ def test_options_and_what_stands_between_backquotes_are_code() -> None:
 # -- the pages of units ---------------------------------------------------------------------------------------
 
 
-def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder: RunFolder) -> None:
+def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder):
     text = text_of(folder)
     units = folder.summary().best_run.unit_labels
     assert re.findall(r"<section class=unit-page id=(\S+) ", text) == [unit_anchor(unit) for unit in units]
@@ -204,7 +199,7 @@ def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder: RunFolder) -
     assert "This model does not know most of the words of the bundled text." in first
 
 
-def test_columns_say_what_is_there_and_no_more(folder: RunFolder) -> None:
+def test_columns_say_what_is_there_and_no_more(folder):
     summary = folder.summary()
     assert evidence.chosen_table(summary).columns == (
         *("unit", "→ singular", "→ plural", "natural range", "without it", "found by runs"),

@@ -1,6 +1,5 @@
 """The report of a study is made from its folder alone."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> None:
+def test_page_and_tables(folder, check_page):
     page = write_study(folder).read_text(encoding="utf-8")
     check_page(page)
     assert "90.0 ± 10.0" in page and "88.0 ± 0.2" in page and "pivotal study summary" in page
@@ -43,7 +42,7 @@ def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> Non
     )  # the recipe's order, not the file's
 
 
-def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> None:
+def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder):
     path = folder / "results.jsonl"
     first, second, *others = path.read_text().splitlines(keepends=True)
     path.write_text("".join([first, second.replace('"kl": 0.5', '"kl": null'), *others]))
@@ -51,13 +50,13 @@ def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> N
     assert "<td class=n>80.0%</td><td class=n>–</td>" in page and "<svg" in page
 
 
-def test_before_any_run_is_done(folder: Path) -> None:
+def test_before_any_run_is_done(folder):
     (folder / "results.jsonl").unlink()
     assert "No run has finished yet." in write_study(folder).read_text(encoding="utf-8")
     assert not (folder / "figures").exists()
 
 
-def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_another_folder_is_refused(folder, tmp_path_factory):
     with pytest.raises(PivotalError, match="not the folder of a study"):
         StudyFolder.open(tmp_path_factory.mktemp("empty"))
     (folder / "study.json").write_text('{"format": "pivotal-study-0"}')

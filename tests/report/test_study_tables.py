@@ -30,14 +30,14 @@ def line(table: Table, **where: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_every_recipe_of_the_package_is_sound(name: str) -> None:
+def test_every_recipe_of_the_package_is_sound(name):
     recipe = read_recipe(name)
     assert recipe.name == name and recipe.about
     assert cells_of(recipe)
     assert study_tables(recipe, [])
 
 
-def test_means_and_spreads_stand_beside_the_paper() -> None:
+def test_means_and_spreads_stand_beside_the_paper():
     (table,) = study_tables(SUMMARY, runs(WITHOUT, [0.8, 0.9, 1.0]))
     assert line(table, **WITHOUT) == {
         **WITHOUT,
@@ -54,19 +54,19 @@ def test_means_and_spreads_stand_beside_the_paper() -> None:
     assert "Table 1" in table.note
 
 
-def test_lines_are_in_the_order_of_the_recipe_whatever_finished_first() -> None:
+def test_lines_are_in_the_order_of_the_recipe_whatever_finished_first():
     (table,) = study_tables(SUMMARY, [*runs(WITH, [0.5]), *runs(WITHOUT, [0.6])])
     assert table.rows[0][:5] == ("number single", "without", "unbounded", "1", "60.0")
     assert table.rows[1][:5] == ("number single", "with", "unbounded", "1", "50.0")
     assert len(table.rows) == 8 and table.rows[2][2:5] == ("unbounded", "0", "–")
 
 
-def test_nearly_all_is_not_all() -> None:
+def test_nearly_all_is_not_all():
     (table,) = study_tables(SUMMARY, runs(WITHOUT, [0.9998, 0.9999]))
     assert line(table, **WITHOUT)["flipped %"] == "99.98 ± 0.01"
 
 
-def test_a_failed_run_is_counted_and_named_and_enters_no_mean() -> None:
+def test_a_failed_run_is_counted_and_named_and_enters_no_mean():
     failed = row(WITHOUT, 2, status="failed", error="out of memory", accuracy=None, kl=None, units=None)
     (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.8, 0.9]), failed])
     shown = line(table, **WITHOUT)
@@ -74,7 +74,7 @@ def test_a_failed_run_is_counted_and_named_and_enters_no_mean() -> None:
     assert "1 run failed. number single, without, unbounded: out of memory." in table.note
 
 
-def test_an_error_that_cells_share_is_told_once() -> None:
+def test_an_error_that_cells_share_is_told_once():
     failed = [row(cell, 0, status="failed", error="No such word.") for cell in (WITH, WITHOUT)]
     note = failures([CellRows(WITH, tuple(failed))])
     assert note == (
@@ -82,12 +82,12 @@ def test_an_error_that_cells_share_is_told_once() -> None:
     )
 
 
-def test_rows_of_settings_that_were_changed_since_are_left_out() -> None:
+def test_rows_of_settings_that_were_changed_since_are_left_out():
     (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.1], key="old"), *runs(WITHOUT, [0.9], key="new")])
     assert line(table, **WITHOUT)["flipped %"] == "90.0"
 
 
-def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
+def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there():
     recipe = read_recipe("robustness")
     rows = [
         one
@@ -101,7 +101,7 @@ def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
     assert (one["flipped %"], one["paper: flipped %"]) == ("80.0 ± 0.0", "")
 
 
-def test_an_axis_across_makes_columns_of_flips() -> None:
+def test_an_axis_across_makes_columns_of_flips():
     recipe = parse_recipe("name: t\ngrid: {tokens: [10M, 30M], units: ['1', '2']}\ntable: {across: units}")
     rows = [
         *runs({"tokens": "10M", "units": "1"}, [0.1, 0.3], clean_accuracy=0.7),
@@ -122,13 +122,13 @@ table: {pool: model, kind: units}
 """
 
 
-def test_cells_with_other_axes_are_in_no_line_of_all() -> None:
+def test_cells_with_other_axes_are_in_no_line_of_all():
     scores, *_ = study_tables(parse_recipe(POOLED), [])
     shown = ["a every", "b every", "all every", "a single", "b single", "all single", "a every x", "lone"]
     assert [" ".join(filter(None, cells[:4])) for cells in scores.rows] == shown
 
 
-def test_units_of_different_models_are_not_put_together() -> None:
+def test_units_of_different_models_are_not_put_together():
     rows = [
         row({"model": model, "steps": steps}, model=of, steps=steps, found=[unit(7, 0.5, -0.5)])
         for steps, other in (("every", "b"), ("single", "a"))
@@ -149,7 +149,7 @@ def units_rows(**changes: Any) -> list[Any]:
     return [row(cell, seed, found=found[seed], units=len(found[seed]), **changes) for seed in range(3)]
 
 
-def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
+def test_discovered_units_are_listed_as_the_paper_lists_its_own():
     scores, *tables = study_tables(read_recipe("units"), units_rows())
     natural, ours, theirs = tables[3:6]
     assert line(scores, question="number every", values="unbounded")["runs"] == "3"
@@ -166,14 +166,14 @@ def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
     assert theirs.rows[4] == ("hidden.1:125", "−1.00 ± 0.00", "+0.52 ± 0.03", "100%", "yes")
 
 
-def test_a_name_with_a_new_line_stays_within_its_comment() -> None:
+def test_a_name_with_a_new_line_stays_within_its_comment():
     evil = replace(SUMMARY, name="x\n\\input{/etc/passwd}\x85y")
     head = study_latex(evil, [row(WITHOUT)]).partition("\\begin")[0]
     assert "\\input" in head
     assert all(text.startswith("%") for text in head.splitlines())
 
 
-def test_markdown_latex_and_csv_say_the_same() -> None:
+def test_markdown_latex_and_csv_say_the_same():
     rows = runs(WITHOUT, [0.8, 0.9, 1.0])
     assert "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in study_markdown(
         SUMMARY, rows
@@ -187,7 +187,7 @@ def test_markdown_latex_and_csv_say_the_same() -> None:
     assert [one["seed"] for one in lines] == ["0", "1", "2"]
 
 
-def test_what_was_measured_where() -> None:
+def test_what_was_measured_where():
     rows = [*runs(WITHOUT, [0.8, 0.9]), *runs(WITH, [0.8], total_seconds=200.0, machine="another")]
     assert measured(rows) == (
         "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in total, with scoring and "
@@ -196,7 +196,7 @@ def test_what_was_measured_where() -> None:
     assert measured([]) == "Not measured yet."
 
 
-def test_every_line_of_the_paper_stands_beside_one_line_of_ours() -> None:
+def test_every_line_of_the_paper_stands_beside_one_line_of_ours():
     recipes = {name: read_recipe(path) for name, path in shipped().items()}
     for kind in ("scores", "units"):
         for printed in printed_in(kind):

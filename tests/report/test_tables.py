@@ -2,13 +2,13 @@
 
 from math import nan
 
-from pivotal import Finding, RunFolder
+from pivotal import Finding
 from pivotal.records.serial import replace
 from pivotal.report import tables
 from pivotal.report.evidence import badge
 
 
-def test_numbers_as_text() -> None:
+def test_numbers_as_text():
     assert [tables.percent(share) for share in (0.9999, 1.0, 0.994)] == ["99.99%", "100%", "99.4%"]
     assert tables.percent(None) == tables.percent(nan) == tables.number(nan) == "–"
     assert tables.interval(0.985, 1.0) == "98.5–100%"
@@ -21,14 +21,14 @@ def test_numbers_as_text() -> None:
     ]
 
 
-def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
+def test_controls_that_break_a_bound_are_told(folder):
     summary = folder.summary()
     assert "exceed the bound" not in tables.control_sentence(summary)
     summary = replace(summary, controls=replace(summary.controls, broken=7))
     assert " (7 exceed the bound on KL and do not count for p): p =" in tables.control_sentence(summary)
 
 
-def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
+def test_the_sentence_claims_no_more_than_was_found(folder):
     summary = folder.summary()
     assert "3 of 64 units switch planted in planted: set at every step they flip" in tables.sentence(summary)
     nothing = replace(summary.verdict, word="no evidence")
@@ -42,20 +42,20 @@ def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     assert "exceeds" not in tables.sentence(replace(few, kl_bound_kept=True))
 
 
-def test_negative_shares_have_a_minus_that_is_no_dash() -> None:
+def test_negative_shares_have_a_minus_that_is_no_dash():
     assert (tables.percent(0.9999), tables.percent(0.0001)) == ("99.99%", "0.01%")
     assert tables.percent(-0.029) == "−2.9%" and tables.percent(-0.0001) == "0.0%"
     assert tables.interval(-0.05, -0.009) == "−5.0 to −0.9%" and tables.interval(0.5, 1.0) == "50.0–100%"
 
 
-def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> None:
+def test_the_untouched_model_is_judged_on_labelled_pairs(folder):
     summary = folder.summary()
     assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
     assert "100% of the 20 " in tables.clean_sentence(replace(summary, labelled=20))
     assert tables.clean_sentence(replace(summary, clean_accuracy=None)) == ""
 
 
-def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder: RunFolder) -> None:
+def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder):
     summary = folder.summary()
     assert tables.example_sentence(summary) in repr(Finding(folder, summary))
     example = replace(
@@ -71,7 +71,7 @@ def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder:
     assert "none flips" in tables.example_sentence(missed)
 
 
-def test_a_verdict_with_failed_checks_is_not_green(folder: RunFolder) -> None:
+def test_a_verdict_with_failed_checks_is_not_green(folder):
     verdict = folder.summary().verdict
     assert verdict is not None
     assert badge(verdict) == ("Verdict: switch · 2 not checked", "good")

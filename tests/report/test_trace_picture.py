@@ -3,7 +3,6 @@
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -53,13 +52,13 @@ def long_trace() -> Trace:
     )
 
 
-def test_numbers_as_text() -> None:
+def test_numbers_as_text():
     assert [chance(p) for p in (1.0, 0.5, 0.0123, 0.00012, 3.4e-6, 1e-12)] == [
         *("100%", "50%", "1.2%", "0.012%", "0.00034%", "<0.0001%")
     ]
 
 
-def test_what_is_said_of_it() -> None:
+def test_what_is_said_of_it():
     assert verdict(TRACE) == "The preference flips from “runs” to “run”."
     assert verdict(replace(TRACE, log_p=Both(TRACE.log_p.untouched, TRACE.log_p.untouched))) == (
         "The preference stays with “runs”."
@@ -72,7 +71,7 @@ def test_what_is_said_of_it() -> None:
     assert shares(long_trace())[1][-1] == 1.0, "no overflow where one word has no probability left"
 
 
-def test_a_unit_that_is_left_alone_in_a_direction_is_not_said_to_be_set() -> None:
+def test_a_unit_that_is_left_alone_in_a_direction_is_not_said_to_be_set():
     framed = [
         [row["name"] for row in trace_chart(trace)["vconcat"][1]["layer"][-1]["data"]["values"]]
         for trace in (TRACE, replace(TRACE, direction="singular"))
@@ -81,7 +80,7 @@ def test_a_unit_that_is_left_alone_in_a_direction_is_not_said_to_be_set() -> Non
     assert "with 1 unit of m set" in told(replace(TRACE, direction="singular"))
 
 
-def test_what_is_shown_of_much() -> None:
+def test_what_is_shown_of_much():
     trace = long_trace()
     assert most_moved(trace, 1) == [48], "the only unit that moves"
     layers = spread_layers(trace, 12)
@@ -107,7 +106,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], io.String
     return of
 
 
-def test_a_narrow_terminal_gets_the_steps_in_parts(terminal: Callable[[int, bool], io.StringIO]) -> None:
+def test_a_narrow_terminal_gets_the_steps_in_parts(terminal):
     out = terminal(72, False)
     show_trace(long_trace())
     lines = out.getvalue().splitlines()
@@ -117,7 +116,7 @@ def test_a_narrow_terminal_gets_the_steps_in_parts(terminal: Callable[[int, bool
     assert "Not shown: 34 units with smaller changes" in out.getvalue()
 
 
-def test_colour_is_on_top_of_the_numbers(terminal: Callable[[int, bool], io.StringIO]) -> None:
+def test_colour_is_on_top_of_the_numbers(terminal):
     plain, coloured = terminal(100, False), None
     show_trace(TRACE)
     coloured = terminal(100, True)
@@ -129,7 +128,7 @@ def test_colour_is_on_top_of_the_numbers(terminal: Callable[[int, bool], io.Stri
 
 
 @pytest.mark.slow
-def test_a_figure_of_odd_tokens(check_page: Callable[[str], None]) -> None:
+def test_a_figure_of_odd_tokens(check_page):
     drawn = "".join(ET.fromstring(draw(trace_chart(long_trace()))).itertext())
     for token in (*ODD[:7], "x" * 20):
         assert token in drawn
@@ -138,7 +137,7 @@ def test_a_figure_of_odd_tokens(check_page: Callable[[str], None]) -> None:
     check_page(trace_page(long_trace()))
 
 
-def test_a_trace_is_written_as_the_suffix_says(tmp_path: Path) -> None:
+def test_a_trace_is_written_as_the_suffix_says(tmp_path):
     begins = {
         ".SVG": b'<svg role="img" aria-label="Heat maps of 2 units',
         ".png": b"\x89PNG",

@@ -1,7 +1,6 @@
 """The Hard Concrete formulas against numerical integration, and the gradient estimators against gradients by hand."""
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,14 +33,14 @@ def stretched(family: HardConcrete, logits: np.ndarray, u: np.ndarray) -> np.nda
     return s * (family.high - family.low) + family.low
 
 
-def test_the_two_sets_of_constants() -> None:
+def test_the_two_sets_of_constants():
     assert (PAPER.temperature, PAPER.low, PAPER.high) == (0.2, -0.2, 1.0)
     assert (LOUIZOS.temperature, LOUIZOS.low, LOUIZOS.high) == (2 / 3, -0.1, 1.1)
 
 
 @given(families)
 @SOME
-def test_formulas_are_integrals_over_the_noise(family: HardConcrete) -> None:
+def test_formulas_are_integrals_over_the_noise(family):
     u = (np.arange(20_000) + 0.5) / 20_000
     x = stretched(family, LOGITS.numpy()[:, None], u)
     # With high = 1 the stretched variable never exceeds 1, though float64 may round it there.
@@ -57,16 +56,14 @@ def test_formulas_are_integrals_over_the_noise(family: HardConcrete) -> None:
 
 @given(families)
 @SOME
-def test_float32_is_as_good(family: HardConcrete) -> None:
+def test_float32_is_as_good(family):
     for formula in (family.nonzero, family.one, family.fractional, family.mean):
         assert torch.allclose(formula(LOGITS.float()).double(), formula(LOGITS), atol=1e-5)
 
 
 @given(families, st.floats(-4, 4, allow_subnormal=False), st.integers(0, 1000))
 @SOME
-def test_samples_have_the_mean_and_the_zeros_of_the_formulas(
-    family: HardConcrete, logit: float, seed: int
-) -> None:
+def test_samples_have_the_mean_and_the_zeros_of_the_formulas(family, logit, seed):
     u = torch.rand(20_000, generator=torch.Generator().manual_seed(seed))
     m = family.sample(torch.full_like(u, logit), u)
     assert m.min() >= 0 and m.max() <= 1
@@ -78,7 +75,7 @@ def test_samples_have_the_mean_and_the_zeros_of_the_formulas(
 
 @given(families)
 @SOME
-def test_the_mean_rises_with_the_logit_and_so_does_the_hard_mask(family: HardConcrete) -> None:
+def test_the_mean_rises_with_the_logit_and_so_does_the_hard_mask(family):
     """A large logit is a mask of 1: the stretch that the paper's text describes, not the one that it prints."""
     mean = family.mean(LOGITS)
     assert (mean.diff() > 0).all()
@@ -92,7 +89,7 @@ def test_the_mean_rises_with_the_logit_and_so_does_the_hard_mask(family: HardCon
 
 @given(families)
 @SOME
-def test_noise_at_its_ends_gives_finite_masks_and_gradients(family: HardConcrete) -> None:
+def test_noise_at_its_ends_gives_finite_masks_and_gradients(family):
     logits = torch.zeros(2, requires_grad=True)
     m = family.sample(logits, torch.tensor([0.0, 1.0]))
     assert m[0] < 0.01 and m[1] > 0.99
@@ -100,7 +97,7 @@ def test_noise_at_its_ends_gives_finite_masks_and_gradients(family: HardConcrete
     assert logits.grad is not None and logits.grad.isfinite().all()
 
 
-def test_the_gradient_of_a_sample_is_that_of_its_formula() -> None:
+def test_the_gradient_of_a_sample_is_that_of_its_formula():
     logits = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=True)
     u = torch.linspace(0.05, 0.95, 9, dtype=torch.float64)
     for family in (LOUIZOS, PAPER):
@@ -110,12 +107,12 @@ def test_the_gradient_of_a_sample_is_that_of_its_formula() -> None:
 @pytest.mark.parametrize(
     "constants", [{"temperature": 0.0}, {"temperature": float("nan")}, {"low": 0.0}, {"high": 0.9}]
 )
-def test_constants_that_make_no_distribution_are_refused(constants: dict[str, float]) -> None:
+def test_constants_that_make_no_distribution_are_refused(constants):
     with pytest.raises(PivotalError, match="needs temperature > 0, low < 0 and high >= 1, but they are"):
         HardConcrete(**constants)
 
 
-def test_the_score_function_is_the_gradient_of_the_expected_cost() -> None:
+def test_the_score_function_is_the_gradient_of_the_expected_cost():
     """E[cost(m) * d log p(m)], summed over all masks of four units with their probabilities, is d E[cost] / d logits,
     whatever the control variate: it is the same for all masks, and E[d log p(m)] = 0."""
     masks = torch.tensor(list(product([0.0, 1.0], repeat=4)))
@@ -135,7 +132,7 @@ def test_the_score_function_is_the_gradient_of_the_expected_cost() -> None:
         torch.testing.assert_close(estimate, exact)
 
 
-def test_the_control_variate_follows_the_cost_and_survives_a_checkpoint() -> None:
+def test_the_control_variate_follows_the_cost_and_survives_a_checkpoint():
     estimator, cost = ScoreFunction(memory=0.75), torch.tensor([[1.0, 3.0]])
     assert estimator.control(cost).tolist() == [2.0]  # the first cost is all there is to go by
     estimator.follow(cost)
@@ -146,7 +143,7 @@ def test_the_control_variate_follows_the_cost_and_survives_a_checkpoint() -> Non
     assert resumed.control(cost).tolist() == [3.0]
 
 
-def test_the_pathwise_term_is_the_mean_cost() -> None:
+def test_the_pathwise_term_is_the_mean_cost():
     cost = torch.tensor([[1.0, 3.0]], requires_grad=True)
     nothing = torch.zeros(1, 1, 4)
     term = Pathwise().term(LOUIZOS, nothing, nothing[:, None].expand(-1, 2, -1, -1), cost)
@@ -154,12 +151,12 @@ def test_the_pathwise_term_is_the_mean_cost() -> None:
 
 
 @pytest.mark.parametrize("family", [LOUIZOS, PAPER], ids=["closed", "half-open"])
-def test_the_hard_mask_has_the_likeliest_units_and_never_none(family: Any) -> None:
+def test_the_hard_mask_has_the_likeliest_units_and_never_none(family):
     logits = torch.tensor([[[3.0, -3.0, 5.0, 4.0]], [[-5.0, -9.0, -4.0, -6.0]]])
     assert Pathwise().hard(family, logits, 2).int().tolist() == [[[0, 0, 1, 1]], [[0, 0, 1, 0]]]
     assert Pathwise().hard(family, logits, 4)[0].int().tolist() == [[1, 0, 1, 1]]
 
 
-def test_coins_that_have_not_settled_are_taken_up_to_the_budget() -> None:
+def test_coins_that_have_not_settled_are_taken_up_to_the_budget():
     logits = torch.tensor([[[-3.0, -9.0, -2.0]], [[4.0, 5.0, 6.0]]])
     assert ScoreFunction().hard(Bernoulli(), logits, 2).int().tolist() == [[[1, 0, 1]], [[0, 1, 1]]]

@@ -1,7 +1,6 @@
 """Units ranked by gradients and by ablation, on the planted model."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -11,13 +10,10 @@ from pivotal import Problem
 from pivotal.models.planted import plant
 from pivotal.searches import Attribution, LearnedMask
 from pivotal.searches.tools.ablation import ablated, effects_of, found_by_ablation
-from pivotal.units import Steps
 
 
 @BOTH_STEPS
-def test_the_effect_of_a_unit_is_that_of_setting_it_to_zero_alone(
-    steps: Steps, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_effect_of_a_unit_is_that_of_setting_it_to_zero_alone(steps, monkeypatch):
     monkeypatch.setattr("pivotal.problem.batch._ROWS", 1000)  # several parts, the last one not full
     problem = planted_problem(steps)
     together = ablated(problem, range(64))
@@ -28,7 +24,7 @@ def test_the_effect_of_a_unit_is_that_of_setting_it_to_zero_alone(
         torch.testing.assert_close(together[unit], alone)
 
 
-def test_units_that_nothing_reads_have_no_effect() -> None:
+def test_units_that_nothing_reads_have_no_effect():
     problem, planted = planted_problem(), plant()
     effects = effects_of(problem)
     decoys = [problem.space.flat(unit) for unit in planted.decoys]
@@ -40,7 +36,7 @@ def test_units_that_nothing_reads_have_no_effect() -> None:
 
 
 @BOTH_STEPS
-def test_it_finds_the_planted_units_and_no_decoys(steps: Steps) -> None:
+def test_it_finds_the_planted_units_and_no_decoys(steps):
     planted = plant()
     problem = Problem(planted.model, PAIRS, steps=steps)
     rows = found_by_ablation(planted.units + planted.decoys, problem)
@@ -54,7 +50,7 @@ def test_it_finds_the_planted_units_and_no_decoys(steps: Steps) -> None:
     assert all(row.rank > 3 and row.drop == 0 for row in rows[3:])
 
 
-def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> None:
+def test_pairs_without_labels_are_measured_by_the_preference_of_the_model():
     planted = plant()
     bare = replace(PAIRS, pairs=tuple(replace(pair, label="", group="") for pair in PAIRS))
     problem = Problem(planted.model, bare)
@@ -72,7 +68,7 @@ def rank(search: Attribution, problem: Problem) -> tuple[torch.Tensor, torch.Ten
 @BOTH_STEPS
 @pytest.mark.parametrize("method", ["gradient", "integrated"])
 @pytest.mark.parametrize("value", ["range", "bound", "target-mean"])
-def test_the_planted_units_rank_first_by_attribution(steps: Steps, method: Any, value: Any) -> None:
+def test_the_planted_units_rank_first_by_attribution(steps, method, value):
     for seed in range(2):
         search = replace(ATTRIBUTION, method=method, value=value)
         found = search.solve(planted_problem(steps, seed), runs=2, seed=seed)
@@ -80,7 +76,7 @@ def test_the_planted_units_rank_first_by_attribution(steps: Steps, method: Any, 
 
 
 @BOTH_STEPS
-def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
+def test_the_gradient_is_the_slope_of_the_loss(steps):
     problem = planted_problem(steps)
     gain, values = rank(ATTRIBUTION, problem)
     unit, step = problem.space.flat(plant().units[0]), 1e-3
@@ -95,9 +91,7 @@ def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
 @BOTH_STEPS
 @pytest.mark.parametrize("reach", [1.0, 0.25])
 @pytest.mark.parametrize("rows", [20_000, 700])
-def test_integrated_gradients_sum_to_the_change_of_the_loss(
-    steps: Steps, rows: int, reach: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_integrated_gradients_sum_to_the_change_of_the_loss(steps, rows, reach, monkeypatch):
     monkeypatch.setattr("pivotal.problem.batch._ROWS", rows)  # in one pass, and in several
     problem = planted_problem(steps)
     gain, values = rank(replace(ATTRIBUTION, method="integrated", points=50, reach=reach), problem)
@@ -107,7 +101,7 @@ def test_integrated_gradients_sum_to_the_change_of_the_loss(
     assert reach * gain.sum().item() == pytest.approx(ends[0] - ends[1], rel=0.01)
 
 
-def test_the_bound_is_the_one_that_promises_more() -> None:
+def test_the_bound_is_the_one_that_promises_more():
     problem = planted_problem().with_values("unbounded")
     gain, values = rank(replace(ATTRIBUTION, value="bound"), problem)
     assert set(values.flatten().tolist()) == {-1.0, 1.0}
@@ -118,7 +112,7 @@ def test_the_bound_is_the_one_that_promises_more() -> None:
 
 @BOTH_STEPS
 @pytest.mark.parametrize("values", ["natural", "unbounded"])
-def test_the_gain_is_what_a_unit_can_do_inside_its_natural_range(steps: Steps, values: Any) -> None:
+def test_the_gain_is_what_a_unit_can_do_inside_its_natural_range(steps, values):
     problem = planted_problem(steps).with_values(values)
     gain, start = rank(replace(ATTRIBUTION, value="range"), problem)
     low, high = problem.natural_range()
@@ -138,7 +132,7 @@ def _gain_at(problem: Problem, values: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_mask() -> None:
+def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_mask():
     looked, learned = planted_problem(), planted_problem()
     found = Attribution(max_units=3).solve(looked)
     assert found.interventions[0].units == plant(0).units
@@ -147,7 +141,7 @@ def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_ma
 
 
 @BOTH_STEPS
-def test_a_bound_on_kl_is_kept(steps: Steps) -> None:
+def test_a_bound_on_kl_is_kept(steps):
     problem = planted_problem(steps).with_values("unbounded")
     search = Attribution(max_units=3)
     found = [replace(search, max_kl=bound).solve(problem) for bound in (None, 0.1)]

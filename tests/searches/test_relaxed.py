@@ -1,7 +1,6 @@
 """The searches that learn a distribution over masks, on the planted model, and settings that no search can have."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from pivotal.problem.objective import Terms
 from pivotal.searches import Attribution, Greedy, LearnedMask, Progress, Reinforce
 from pivotal.searches.base import budget_of
 from pivotal.searches.learned import RelaxedSearch
-from pivotal.units import Steps
 
 LEARNED = LearnedMask(max_units=3, updates=30, refit=6, batch=32)
 REINFORCE = Reinforce(max_units=3, updates=30, samples=2, refit=6, batch=32)
@@ -33,7 +31,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @BOTH_STEPS
 @pytest.mark.slow
-def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps: Steps) -> None:
+def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps):
     problem = planted_problem(steps)
     found = LearnedMask(max_units=3, updates=100, refit=20).solve(problem, runs=20, seed=100)
     assert [i.units for i in found.interventions] == [plant().units] * 20
@@ -45,14 +43,14 @@ def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps: Steps)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @BOTH_STEPS
-def test_the_units_of_20_planted_models_are_recovered_exactly(steps: Steps, seed: int) -> None:
+def test_the_units_of_20_planted_models_are_recovered_exactly(steps, seed):
     problem = planted_problem(steps, seed)
     assert LearnedMask(max_units=3).solve(problem, seed=seed).best.units == plant(seed).units
 
 
 @BOTH_STEPS
 @pytest.mark.slow
-def test_reinforce_recovers_the_planted_units_exactly(steps: Steps) -> None:
+def test_reinforce_recovers_the_planted_units_exactly(steps):
     problem = planted_problem(steps)
     found = Reinforce(max_units=3, updates=200, refit=20, batch=32).solve(problem, runs=6, seed=100)
     assert [i.units for i in found.interventions] == [plant().units] * 6
@@ -60,7 +58,7 @@ def test_reinforce_recovers_the_planted_units_exactly(steps: Steps) -> None:
 
 
 @pytest.mark.slow
-def test_the_papers_reinforce_recovers_the_planted_units() -> None:
+def test_the_papers_reinforce_recovers_the_planted_units():
     settings: dict[str, Any] = {**Reinforce.presets["paper"], "updates": 1500}
     found = Reinforce(max_units=3, **settings).solve(planted_problem("single"), runs=4)
     assert [i.units for i in found.interventions] == [plant().units] * 4
@@ -69,20 +67,20 @@ def test_the_papers_reinforce_recovers_the_planted_units() -> None:
 
 
 @pytest.mark.slow
-def test_units_that_add_nothing_are_let_go() -> None:
+def test_units_that_add_nothing_are_let_go():
     """With room for six units the hard mask has some that do nothing; the three that decide are handed over."""
     found = LearnedMask(max_units=6).solve(planted_problem(), runs=2)
     assert [i.units for i in found.interventions] == [plant().units] * 2
     assert all(stages["hard"]["units"] > 3 == stages["final"]["units"] for stages in found.stages)
 
 
-def test_best_is_the_run_with_the_best_training_score() -> None:
+def test_best_is_the_run_with_the_best_training_score():
     found = replace(LEARNED, max_units=1, updates=10).solve(planted_problem(), runs=4)
     assert found.best == found.interventions[found.train_score.index(min(found.train_score))]
     assert {"relaxed", "hard", "refit", "final"} <= set(found.stages[0])
 
 
-def test_a_run_does_not_depend_on_how_many_go_along() -> None:
+def test_a_run_does_not_depend_on_how_many_go_along():
     alone, together = (REINFORCE.solve(planted_problem(), runs=runs, seed=3) for runs in (1, 3))
     assert alone.interventions[0].units == together.interventions[0].units
     assert alone.stages[0]["relaxed"] == pytest.approx(together.stages[0]["relaxed"], rel=1e-3)
@@ -102,14 +100,14 @@ def test_a_run_does_not_depend_on_how_many_go_along() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, RelaxedSearch) else str(value),
 )
-def test_every_setting_keeps_to_the_budget(search: RelaxedSearch, settings: dict[str, Any]) -> None:
+def test_every_setting_keeps_to_the_budget(search, settings):
     found = replace(search, **{"updates": 8, **settings}).solve(planted_problem(), runs=2)
     for intervention in found.interventions:
         assert 1 <= intervention.active.sum(1).max() <= 3  # 0.05 of 64 units is three
     assert all(torch.isfinite(torch.tensor(found.train_score)))
 
 
-def test_fewer_positions_measure_kl_in_small_batches_but_not_under_a_bound() -> None:
+def test_fewer_positions_measure_kl_in_small_batches_but_not_under_a_bound():
     paper: dict[str, Any] = LearnedMask.presets["paper"]
     assert (LearnedMask().batch, LearnedMask().terms.kl_nodes) == (64, 24)
     assert (LearnedMask(**paper).batch, LearnedMask(**paper).terms.kl_nodes) == (128, 48)
@@ -117,7 +115,7 @@ def test_fewer_positions_measure_kl_in_small_batches_but_not_under_a_bound() -> 
 
 
 @EACH
-def test_the_papers_preset_hands_over_what_was_learned(search: RelaxedSearch) -> None:
+def test_the_papers_preset_hands_over_what_was_learned(search):
     settings: dict[str, Any] = {**type(search).presets["paper"], "updates": 40}  # type: ignore[attr-defined]
     found = type(search)(max_units=5, **settings).solve(planted_problem(), runs=2)
     assert all(len(i) <= 5 for i in found.interventions)
@@ -126,7 +124,7 @@ def test_the_papers_preset_hands_over_what_was_learned(search: RelaxedSearch) ->
 
 
 @pytest.mark.slow
-def test_masks_per_direction_may_use_a_unit_in_one_direction_only() -> None:
+def test_masks_per_direction_may_use_a_unit_in_one_direction_only():
     problem = planted_problem("single")
     one = PAIRS.__class__("one", PAIRS.labels, tuple(p for p in problem.pairs if p.label == "singular"))
     found = LearnedMask(max_units=3, masks="per-direction").solve(problem.on(one))
@@ -138,7 +136,7 @@ def test_masks_per_direction_may_use_a_unit_in_one_direction_only() -> None:
 
 @EACH
 @pytest.mark.slow
-def test_kl_is_kept_below_its_bound(search: RelaxedSearch) -> None:
+def test_kl_is_kept_below_its_bound(search):
     problem = planted_problem()
     free = replace(search, updates=60, kl_weight=0.0, margin=3.0, refit=60)
     kls = []
@@ -151,7 +149,7 @@ def test_kl_is_kept_below_its_bound(search: RelaxedSearch) -> None:
 # -- seeds, interruptions, accidents --
 
 
-def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
+def test_the_same_seed_gives_the_same_and_another_seed_another():
     search = replace(LEARNED, updates=15)
     one, two, other = (search.solve(planted_problem(), runs=2, seed=seed) for seed in (5, 5, 6))
     assert same(one, two)
@@ -163,7 +161,7 @@ def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
 @pytest.mark.parametrize(
     "settings", [{}, pytest.param({"max_kl": 0.3}, marks=pytest.mark.slow)], ids=["plain", "constrained"]
 )
-def test_a_killed_run_ends_in_the_same_result(search: RelaxedSearch, settings: dict[str, Any]) -> None:
+def test_a_killed_run_ends_in_the_same_result(search, settings):
     search = replace(search, **settings)
     memory = Memory(due_at=17)
 
@@ -182,7 +180,7 @@ def test_a_killed_run_ends_in_the_same_result(search: RelaxedSearch, settings: d
 
 
 @EACH
-def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search: RelaxedSearch) -> None:
+def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search):
     problem, memory = planted_problem(), Memory(stop_at=20)
     with pytest.raises(Stopped):
         search.solve(problem, runs=2, seed=1, checkpoint=memory)
@@ -192,7 +190,7 @@ def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search: RelaxedSe
         assert len(intervention) <= 3 and problem.run_intervention(intervention).log_ratio.isfinite().all()
 
 
-def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch):
     loss, calls = Terms.loss, [0]
 
     def breaks(terms: Terms, outcome: Outcome, drawn: Tensor | None = None) -> Tensor:
@@ -206,7 +204,7 @@ def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: p
     assert calls[0] < LEARNED.updates
 
 
-def test_progress_tells_of_every_run() -> None:
+def test_progress_tells_of_every_run():
     rows: list[Progress] = []
     LEARNED.solve(planted_problem(), runs=2, progress=rows.append)
     learning = [row for row in rows if row.phase == "learn"]
@@ -238,7 +236,7 @@ def test_progress_tells_of_every_run() -> None:
         (lambda: Attribution().solve(planted_problem(), runs=0), "at least one run, but runs is 0"),
     ],
 )
-def test_impossible_settings_are_refused(make: Callable[[], object], says: str) -> None:
+def test_impossible_settings_are_refused(make, says):
     with pytest.raises(PivotalError, match=says):
         make()
 
@@ -247,5 +245,5 @@ def test_impossible_settings_are_refused(make: Callable[[], object], says: str) 
     ("asked", "units", "budget"),
     [(3, 64, 3), (3.0, 64, 3), (0.05, 64, 3), (0.001, 64, 1), (64, 64, 64), (1, 1, 1)],
 )
-def test_a_budget_is_a_number_or_a_fraction(asked: float, units: int, budget: int) -> None:
+def test_a_budget_is_a_number_or_a_fraction(asked, units, budget):
     assert budget_of(asked, units) == budget

@@ -64,7 +64,7 @@ def problem_of(model: TransformersLM) -> Problem:
 
 @SEARCH
 @pytest.mark.slow
-def test_rescaling_a_site_leaves_the_found_units_unchanged(name: str) -> None:
+def test_rescaling_a_site_leaves_the_found_units_unchanged(name):
     by = scales()
     plain, rescaled = tiny(torch.ones(3, 24)), tiny(by)
     texts = [plain.encode(text).ids for text in ("The doctor near The", "Some cars")]
@@ -84,7 +84,7 @@ def swapped(pairs: PairSet) -> PairSet:
 
 
 @SEARCH
-def test_swapping_the_labels_mirrors_the_values(name: str) -> None:
+def test_swapping_the_labels_mirrors_the_values(name):
     pairs = load_phenomenon("planted").sample(60)
     model = plant().model
     one, other = (found(name, Problem(model, some, steps="every")) for some in (pairs, swapped(pairs)))

@@ -1,15 +1,14 @@
 """Nobody but the page of this server, on this machine, gets an answer."""
 
 import json
-from pathlib import Path
 
 import pytest
-from tests.serve.asking import JSON, Client
+from tests.serve.asking import JSON
 
 from pivotal.serve.runs import LiveRuns
 
 
-def test_the_page_and_its_files_are_there_with_a_strict_policy(client: Client) -> None:
+def test_the_page_and_its_files_are_there_with_a_strict_policy(client):
     answer, content = client.raw("GET", f"/{client.token}/")
     policy = answer.headers["Content-Security-Policy"]
     assert answer.status == 200 and b"<title>pivotal live" in content
@@ -24,7 +23,7 @@ def test_the_page_and_its_files_are_there_with_a_strict_policy(client: Client) -
     assert (bare.status, bare.headers["Location"]) == (307, f"/{client.token}/")
 
 
-def test_a_report_gets_an_origin_of_its_own(client: Client, planted_run: Path) -> None:
+def test_a_report_gets_an_origin_of_its_own(client, planted_run):
     answer, content = client.raw("GET", f"/{client.token}/runs/0/report.html")
     policy = answer.headers["Content-Security-Policy"]
     assert content == (planted_run / "report.html").read_bytes()
@@ -35,13 +34,13 @@ def test_a_report_gets_an_origin_of_its_own(client: Client, planted_run: Path) -
 @pytest.mark.parametrize(
     "path", ["/", "/state", "/favicon.ico", "/{wrong}/", "/{wrong}/state", "//{token}/state"]
 )
-def test_a_wrong_token_is_refused(client: Client, path: str) -> None:
+def test_a_wrong_token_is_refused(client, path):
     wrong = client.token[:-1] + ("a" if client.token[-1] != "a" else "b")
     answer, content = client.raw("GET", path.format(wrong=wrong, token=client.token))
     assert answer.status == 403 and "token" in json.loads(content)["error"]
 
 
-def test_localhost_is_a_name_of_this_machine(client: Client) -> None:
+def test_localhost_is_a_name_of_this_machine(client):
     headers = {"Host": f"localhost:{client.port}", "Origin": f"http://localhost:{client.port}"}
     assert client.raw("GET", f"/{client.token}/state", headers=headers)[0].status == 200
 
@@ -59,12 +58,12 @@ def test_localhost_is_a_name_of_this_machine(client: Client) -> None:
         ),
     ],
 )
-def test_another_host_or_origin_is_refused(client: Client, header: str, value: str) -> None:
+def test_another_host_or_origin_is_refused(client, header, value):
     headers = {**JSON, header: value.format(port=client.port)}
     assert client.raw("POST", f"/{client.token}/open", b'{"run": 0}', headers)[0].status == 403
 
 
-def test_only_json_of_the_right_method_is_read(client: Client) -> None:
+def test_only_json_of_the_right_method_is_read(client):
     path = f"/{client.token}/open"
     assert client.raw("GET", path)[0].status == 405
     for headers in (
@@ -78,9 +77,7 @@ def test_only_json_of_the_right_method_is_read(client: Client) -> None:
         assert answer.status == 422 and "request" in json.loads(content)["error"].lower()
 
 
-def test_a_fault_of_the_server_is_told_and_ends_nothing(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_server_is_told_and_ends_nothing(client, monkeypatch):
     def broken(*_: object) -> None:
         raise KeyError("a fault")
 

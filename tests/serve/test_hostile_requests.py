@@ -47,9 +47,7 @@ def connected(client: Client, sent: str) -> socket.socket:
         ("POST", "find", 422, "model cannot hold control characters"),
     ],
 )
-def test_what_there_is_not_gets_a_sentence(
-    client: Client, method: str, path: str, status: int, said: str
-) -> None:
+def test_what_there_is_not_gets_a_sentence(client, method, path, status, said):
     body = b'{"model": "pl\\u0000anted"}' if method == "POST" else None
     answer, content = client.raw(method, f"/{client.token}/{path}", body)
     assert answer.status == status and said in json.loads(content)["error"]
@@ -71,13 +69,13 @@ def test_what_there_is_not_gets_a_sentence(
         "GET /%ff%fe HTTP/9.9\r\n\r\n",
     ],
 )
-def test_a_malformed_request_is_refused(client: Client, head: str) -> None:
+def test_a_malformed_request_is_refused(client, head):
     with connected(client, head) as wire:
         status = wire.recv(2000).split(b" ")[1]
     assert 400 <= int(status) < 502 and status != b"500"
 
 
-def test_a_client_that_goes_away_or_sends_nothing_is_no_fault(client: Client) -> None:
+def test_a_client_that_goes_away_or_sends_nothing_is_no_fault(client):
     for _ in range(3):
         connected(client, REQUEST + "Content-Length: 10\r\n\r\n{{").close()
     silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]

@@ -36,7 +36,7 @@ def units_of(opened: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"unit": about["unit"], "values": about["values"]} for about in opened["units"]]
 
 
-def test_the_list_has_the_run_and_the_names_for_a_search(client: Client, planted_run: Path) -> None:
+def test_the_list_has_the_run_and_the_names_for_a_search(client, planted_run):
     state = client.ask("state")
     (run,) = state["runs"]
     assert run["path"] == str(planted_run) and run["finished"] and run["units"] == 3
@@ -44,9 +44,7 @@ def test_the_list_has_the_run_and_the_names_for_a_search(client: Client, planted
     assert state["search"] is None
 
 
-def test_a_run_opens_with_its_units_their_ranges_and_its_stored_pairs(
-    opened: dict[str, Any], found: Intervention
-) -> None:
+def test_a_run_opens_with_its_units_their_ranges_and_its_stored_pairs(opened, found):
     assert [about["unit"] for about in opened["units"]] == [str(unit) for unit in found.units]
     for about, values in zip(opened["units"], found.values.T, strict=True):
         (low, high), limits = about["natural"], about["limits"]
@@ -55,9 +53,7 @@ def test_a_run_opens_with_its_units_their_ranges_and_its_stored_pairs(
     assert len(opened["pairs"]) == 300 and opened["labels"] == ["singular", "plural"] and opened["runs"] == 2
 
 
-def test_a_sentence_shows_what_trace_and_next_words_compute(
-    client: Client, opened: dict[str, Any], found: Intervention
-) -> None:
+def test_a_sentence_shows_what_trace_and_next_words_compute(client, opened, found):
     model, pair = load_model("planted"), opened["pairs"][5]
     seen = look(client, opened, 5)
     known = trace(found, model, MinimalPair(pair["prefix"], pair["cue"], tuple(pair["words"])))
@@ -73,9 +69,7 @@ def test_a_sentence_shows_what_trace_and_next_words_compute(
             assert listed[word][side] == pytest.approx(p, rel=1e-4)
 
 
-def test_values_units_and_direction_of_the_page_count_and_not_those_of_the_run(
-    client: Client, opened: dict[str, Any], found: Intervention
-) -> None:
+def test_values_units_and_direction_of_the_page_count_and_not_those_of_the_run(client, opened, found):
     pair = opened["pairs"][0]
     asked = MinimalPair(pair["prefix"], pair["cue"], tuple(pair["words"]))
     fewer = replace(found, units=found.units[:1], values=np.array([[0.3], [-0.2]]), active=np.ones((2, 1)))
@@ -89,23 +83,19 @@ def test_values_units_and_direction_of_the_page_count_and_not_those_of_the_run(
 @pytest.mark.parametrize(
     "units", [[], [{"unit": "hidden.0:3", "values": [None, None]}]], ids=["none", "unset"]
 )
-def test_without_a_unit_that_is_set_nothing_changes(
-    client: Client, opened: dict[str, Any], units: list[Any]
-) -> None:
+def test_without_a_unit_that_is_set_nothing_changes(client, opened, units):
     seen = look(client, opened, units=units)
     assert seen["untouched"] == seen["edited"] and seen["kl"] == 0 and not seen["flipped"]
     assert all(row["untouched"] == pytest.approx(row["edited"], rel=1e-5) for row in seen["next"])
 
 
-def test_a_sentence_may_end_in_one_of_the_words_of_the_phenomenon(
-    client: Client, opened: dict[str, Any]
-) -> None:
+def test_a_sentence_may_end_in_one_of_the_words_of_the_phenomenon(client, opened):
     pair = opened["pairs"][0]
     seen = look(client, opened, sentence=f"{pair['prefix']} {pair['words'][1]}", words=None)
     assert (seen["prefix"], seen["words"], seen["cue"]) == (pair["prefix"], pair["words"], pair["cue"])
 
 
-def test_a_unit_is_added_by_its_name(client: Client, opened: dict[str, Any], found: Intervention) -> None:
+def test_a_unit_is_added_by_its_name(client, opened, found):
     about = client.ask("unit", {"run": 0, "unit": "hidden.0:3"})
     low, high = about["natural"]
     assert low <= about["values"][0] <= high
@@ -119,9 +109,7 @@ def test_a_unit_is_added_by_its_name(client: Client, opened: dict[str, Any], fou
         assert said in client.refusal("unit", {"run": 0, "unit": name})
 
 
-def test_own_pairs_get_flips_with_an_interval(
-    client: Client, opened: dict[str, Any], found: Intervention
-) -> None:
+def test_own_pairs_get_flips_with_an_interval(client, opened, found):
     pairs = opened["pairs"][:9]
     lines = [f"{pair['prefix']} {'/'.join(pair['words'])}" for pair in pairs]
     lines[1] = re.sub(r"^The (\S+)", r"The *\1*", lines[1])
@@ -142,7 +130,7 @@ def test_own_pairs_get_flips_with_an_interval(
     assert [row["flipped"] for row in scored["rows"]] == [outcome.flipped for outcome in known.outcomes]
 
 
-def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opened: dict[str, Any]) -> None:
+def test_pairs_that_cannot_be_asked_are_counted_or_refused(client, opened):
     asked: dict[str, Any] = {"run": 0, "units": units_of(opened)}
     good = "The noun0a verb0as/verb0a"
     scored = client.ask("pairs", {**asked, "text": f"{good}\nThe zebra verb0as/verb0a"})
@@ -176,7 +164,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
         ({"units": "all"}, "units must be a list"),
     ],
 )
-def test_mistakes_get_a_sentence(client: Client, opened: dict[str, Any], change: Any, said: str) -> None:
+def test_mistakes_get_a_sentence(client, opened, change, said):
     pair = opened["pairs"][0]
     asked = {
         "run": 0,
@@ -188,7 +176,7 @@ def test_mistakes_get_a_sentence(client: Client, opened: dict[str, Any], change:
     assert said in client.refusal("look", asked)
 
 
-def test_clients_at_the_same_time_get_their_own_answers(client: Client, opened: dict[str, Any]) -> None:
+def test_clients_at_the_same_time_get_their_own_answers(client, opened):
     """Ten clients with requests of their own, some to each run of the folder, get what one alone gets."""
     asked = [
         {

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from pivotal.serve.requests import SentenceRequest, UnitValues
 from pivotal.serve.runs import LiveRuns
 
 
-def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_path: Path) -> None:
+def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run, tmp_path):
     for name in ("good", "damaged", "empty"):
         shutil.copytree(planted_run, tmp_path / name)
     (tmp_path / "damaged" / "run.json").write_text("{")
@@ -28,7 +27,7 @@ def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_
     assert runs.opened(listed["good"]["run"], 1)["which"] == 1
 
 
-def test_a_folder_of_runs_is_compared(planted_run: Path, tmp_path: Path) -> None:
+def test_a_folder_of_runs_is_compared(planted_run, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(planted_run, tmp_path / "runs" / name)
     (tmp_path / "runs" / "b" / "report.html").unlink(missing_ok=True)
@@ -48,7 +47,7 @@ def test_a_folder_of_runs_is_compared(planted_run: Path, tmp_path: Path) -> None
         LiveRuns([str(tmp_path)], "")
 
 
-def test_links_and_pipes_in_a_folder_are_not_read(planted_run: Path, tmp_path: Path) -> None:
+def test_links_and_pipes_in_a_folder_are_not_read(planted_run, tmp_path):
     secret = tmp_path / "secret.html"
     secret.write_text("mine")
     for name in ("linked", "pipe", "plain"):
@@ -65,7 +64,7 @@ def test_links_and_pipes_in_a_folder_are_not_read(planted_run: Path, tmp_path: P
     assert runs.report(listed["plain"]["run"]) is not None
 
 
-def test_units_in_another_basis_are_set_too(tmp_path: Path) -> None:
+def test_units_in_another_basis_are_set_too(tmp_path):
     question = Question("planted", "planted", sites="hidden.0@pca", test=81)
     search = LearnedMask(max_units=3.0, updates=20, refit=4)
     find(question, search, controls=0, evidence="none", out=str(tmp_path / "run"))

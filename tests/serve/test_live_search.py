@@ -53,7 +53,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     made.end()
 
 
-def test_a_search_can_be_repeated_on_the_command_line() -> None:
+def test_a_search_can_be_repeated_on_the_command_line():
     assert command_of(Start()) == "pivotal find wiki-lstm number-agreement --steps every"
     asked = Start(phenomenon="my pairs.jsonl", steps="single", max_units=3, runs=2)
     assert (
@@ -61,7 +61,7 @@ def test_a_search_can_be_repeated_on_the_command_line() -> None:
     )
 
 
-def test_bad_requests_start_nothing(running: Running) -> None:
+def test_bad_requests_start_nothing(running):
     client = running.client
     for asked, said in (
         ({"steps": "some"}, "steps"),
@@ -76,9 +76,7 @@ def test_bad_requests_start_nothing(running: Running) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_ends(
-    running: Running, tmp_path: Path
-) -> None:
+def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_ends(running, tmp_path):
     client, asked = running.client, {**PLANTED, "updates": 50_000}
     started = client.ask("find", asked)
     seen = []
@@ -105,7 +103,7 @@ def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_end
 
 
 @pytest.mark.slow
-def test_a_finished_search_is_a_run_that_opens_with_its_report(running: Running) -> None:
+def test_a_finished_search_is_a_run_that_opens_with_its_report(running):
     client = running.client
     client.ask("find", {**PLANTED, "updates": 20, "max_units": 3})
     end = list(running.events(1))[-1]

@@ -46,7 +46,7 @@ def as_found(live: LiveIntervention) -> list[UnitValues]:
     return [UnitValues(str(unit), live.about(unit).values) for unit in live.intervention.units]
 
 
-def test_the_units_of_the_run_give_what_the_run_gives(live: LiveIntervention) -> None:
+def test_the_units_of_the_run_give_what_the_run_gives(live):
     pair = PAIRS[7]
     seen = predict(
         live, SentenceRequest(run=0, units=as_found(live), sentence=pair.prefix, words=pair.words, cue="1")
@@ -57,7 +57,7 @@ def test_the_units_of_the_run_give_what_the_run_gives(live: LiveIntervention) ->
     assert seen["kl"] > 0
 
 
-def test_a_head_is_scaled_and_any_unit_can_be_added(live: LiveIntervention) -> None:
+def test_a_head_is_scaled_and_any_unit_can_be_added(live):
     head = next(live.about(unit) for unit in live.intervention.units if unit.size > 1)
     assert head.natural is None and head.values == (1.0, 1.0) and head.limits == (-2.0, 2.0)
     doubled = live.edited([UnitValues(head.unit, (2.0, 0.5))])
@@ -72,14 +72,14 @@ def test_a_head_is_scaled_and_any_unit_can_be_added(live: LiveIntervention) -> N
     assert low < high
 
 
-def test_own_pairs_are_scored(live: LiveIntervention) -> None:
+def test_own_pairs_are_scored(live):
     text = "\n".join(f"{pair.prefix} runs/run" for pair in PAIRS)
     scored = score(live, Paste(run=0, units=as_found(live), text=text))
     assert scored["share"].n == len(PAIRS) and scored["kl"] > 0
     assert scored["flipped"] == sum(row["flipped"] for row in scored["rows"])
 
 
-def test_an_answer_is_one_pass_of_the_model(live: LiveIntervention, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_one_pass_of_the_model(live, monkeypatch):
     """Untouched and edited together; only the first look at a sentence asks what the untouched model prefers."""
     asked = SentenceRequest(run=0, units=as_found(live), sentence=PREFIXES[4], words=("runs", "run"), cue="1")
     first = predict(live, asked)

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pytest
-from tests.serve.asking import Client
 
 pytest.importorskip("starlette")
 
@@ -47,19 +46,19 @@ def told(program: str) -> list[dict[str, Any]]:
     return run(scene)
 
 
-def test_what_a_library_prints_is_no_event() -> None:
+def test_what_a_library_prints_is_no_event():
     assert told(NOISE + """print('{"kind": "done", "path": "there"}')""") == [
         {"kind": "said", "text": "still there"},
         {"kind": "done", "path": "there"},
     ]
 
 
-def test_a_process_that_dies_is_told_with_its_last_line() -> None:
+def test_a_process_that_dies_is_told_with_its_last_line():
     (end,) = told("import sys; sys.exit('no more')")
     assert end["kind"] == "failed" and "unexpectedly (1). no more" in end["text"]
 
 
-def test_a_search_whose_program_does_not_start_is_no_search() -> None:
+def test_a_search_whose_program_does_not_start_is_no_search():
     async def scene() -> LiveSearch:
         search = LiveSearch(program=("/no/such/program",))
         with pytest.raises(OSError, match="/no/such/program"):
@@ -69,7 +68,7 @@ def test_a_search_whose_program_does_not_start_is_no_search() -> None:
     assert run(scene).number == 0
 
 
-def test_two_requests_at_once_start_one_search() -> None:
+def test_two_requests_at_once_start_one_search():
     async def scene() -> list[Any]:
         search = LiveSearch(program=(sys.executable, "-c", "input(); import time; time.sleep(60)"))
         started = await asyncio.gather(*(search.start(Start()) for _ in range(3)), return_exceptions=True)
@@ -81,7 +80,7 @@ def test_two_requests_at_once_start_one_search() -> None:
     assert first == 1 and all(isinstance(other, PivotalError) for other in others)
 
 
-def test_computations_take_turns(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computations_take_turns(client, monkeypatch):
     inside, most = 0, 0
 
     def compute(*_: object) -> list[Any]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from small_study import Said, lasting, tiny
@@ -38,9 +37,7 @@ def by_name(rows: tuple[StudyRow, ...]) -> dict[str, StudyRow]:
     return {row.name: row for row in rows}
 
 
-def test_a_check_says_what_is_known_and_searches_nothing(
-    recipe: Recipe, searched: Studied, tmp_path: Path
-) -> None:
+def test_a_check_says_what_is_known_and_searches_nothing(recipe, searched, tmp_path):
     checked = study(recipe, out=tmp_path / "study", check=True)
     rows = by_name(checked.rows)
     assert {name: row.status for name, row in rows.items()} == {"planted": KNOWN, "continent": UNKNOWN}
@@ -51,7 +48,7 @@ def test_a_check_says_what_is_known_and_searches_nothing(
     assert "To be searched: 1 cell whose model knows it." in checked.ending()
 
 
-def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp_path: Path) -> None:
+def test_the_study_goes_on_from_its_check(recipe, searched, tmp_path):
     out, again, then = tmp_path / "study", Said(), Said()
     study(recipe, out=out, check=True)
     study(recipe, out=out, check=True, watch=again)
@@ -63,7 +60,7 @@ def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp
     assert study(recipe, out=out, check=True).rows == done.rows, "a check keeps the searches"
 
 
-def test_checks_merge_with_searches_in_any_order(recipe: Recipe, searched: Studied, tmp_path: Path) -> None:
+def test_checks_merge_with_searches_in_any_order(recipe, searched, tmp_path):
     checked = study(recipe, out=tmp_path / "checked", check=True).folder
     first = merge(recipe, [checked], out=tmp_path / "first")
     assert [row.status for row in first.rows] == [KNOWN, UNKNOWN]
@@ -73,13 +70,13 @@ def test_checks_merge_with_searches_in_any_order(recipe: Recipe, searched: Studi
     assert merge(recipe, [searched.folder, checked], out=tmp_path / "last").rows == searched.rows
 
 
-def test_a_check_needs_cells_that_ask_what_is_known(tmp_path: Path) -> None:
+def test_a_check_needs_cells_that_ask_what_is_known(tmp_path):
     with pytest.raises(PivotalError, match="set 'known: true', but 'planted, every' does not"):
         study(tiny(), out=tmp_path / "study", check=True)
     assert not (tmp_path / "study").exists()
 
 
-def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:
+def test_the_verb_tells_and_shows_what_is_known(tmp_path):
     path = tmp_path / "checked.yaml"
     path.write_text(TEXT)
     given = ["atlas", str(path), "--check", "--out", str(tmp_path / "study"), "-q"]

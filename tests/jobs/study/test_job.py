@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def results(folder: Path) -> tuple[StudyRow, ...]:
     return read_results(folder / "results.jsonl")
 
 
-def test_a_row_says_all_about_a_run(finished: Path) -> None:
+def test_a_row_says_all_about_a_run(finished):
     rows = results(finished)
     assert [(row.name, row.seed) for row in rows] == [
         (f"{model}, {steps}", seed)
@@ -43,7 +42,7 @@ def test_a_row_says_all_about_a_run(finished: Path) -> None:
 
 
 @pytest.mark.slow
-def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[], Path]) -> None:
+def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied):
     folder = copied()
     old = results(folder)
     new = study(tiny(), out=folder, runs=3, only="planted, every").rows
@@ -53,7 +52,7 @@ def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[]
     assert (added.pairs, added.clean_accuracy) == (old[0].pairs, old[0].clean_accuracy)
 
 
-def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path, tmp_path: Path) -> None:
+def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished, tmp_path):
     """Of a batch with the same first seed, which decides what all runs have in common."""
     (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows
     beside = results(finished)[0]
@@ -63,7 +62,7 @@ def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path
         assert one.values == pytest.approx(other.values, abs=1e-3)
 
 
-def test_results_that_are_damaged_or_lost_are_made_again(copied: Callable[[], Path]) -> None:
+def test_results_that_are_damaged_or_lost_are_made_again(copied):
     folder, said = copied(), Said()
     path = folder / "results.jsonl"
     whole = path.read_bytes()
@@ -77,7 +76,7 @@ def test_results_that_are_damaged_or_lost_are_made_again(copied: Callable[[], Pa
     assert path.read_bytes() == whole and said.cells == []
 
 
-def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], Path], finished: Path) -> None:
+def test_labels_may_change_and_cells_may_go_and_come_back(copied, finished):
     folder, renamed = copied(), tiny(("[every, single]", "[{label: all the time, steps: every}]"))
     rows = study(renamed, out=folder, watch=(said := Said())).rows
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
@@ -89,9 +88,7 @@ def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], P
     assert results(folder) == results(finished)
 
 
-def test_a_plan_writes_nothing_and_estimates_from_finished_runs(
-    copied: Callable[[], Path], tmp_path: Path
-) -> None:
+def test_a_plan_writes_nothing_and_estimates_from_finished_runs(copied, tmp_path):
     plan = dry_run(tiny(), out=tmp_path / "new")
     assert not (tmp_path / "new").exists() and plan.seconds is None
     assert [batch.seeds for batch in plan.batches] == [range(3, 5)] * 4
@@ -103,9 +100,7 @@ def test_a_plan_writes_nothing_and_estimates_from_finished_runs(
 
 
 @pytest.mark.slow
-def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(tmp_path, monkeypatch):
     loads: list[str] = []
     load, read = work.model_of, Question.load_pairs
     monkeypatch.setattr(work, "model_of", lambda *given: (loads.append(given[0].model), load(*given))[1])
@@ -122,7 +117,7 @@ def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(
     assert said.cells == ["every, planted", "single, planted", "every, planted:1", "single, planted:1"]
 
 
-def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> None:
+def test_a_batch_that_was_begun_keeps_its_seeds(copied):
     folder = copied()
     row = results(folder)[0]
     (folder / row.folder / "summary.json").unlink()
@@ -132,7 +127,7 @@ def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> N
 
 
 @pytest.mark.slow
-def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path):
     said = Said()
     words = "words: [{label: its own, steps: every}, {label: others, phenomenon: gender-bias}]"
     bad = tiny(("steps: [every, single]", words))
@@ -157,7 +152,7 @@ def changes(said: Said) -> list[str]:
 
 
 @pytest.mark.slow
-def test_pairs_that_change_between_runs(tmp_path: Path) -> None:
+def test_pairs_that_change_between_runs(tmp_path):
     """Rows that do not belong together are said to be such, and finished runs get no evidence of other pairs."""
     pairs, path = Question(phenomenon="planted").load_pairs(), tmp_path / "pairs.jsonl"
     pairs.save(path)
@@ -180,7 +175,7 @@ def test_pairs_that_change_between_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path) -> None:
+def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path):
     """Nor is what it computes in, though fingerprints are of both."""
     word = plant().model.word(1)
     primed = tiny(("  steps: [every, single]", f"  priming: [none, {word}]\n  dtype: [none, float64]"))
@@ -189,15 +184,13 @@ def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path
     assert changes(said) == []
 
 
-def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(
-    copied: Callable[[], Path],
-) -> None:
+def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(copied):
     asked = tiny(("max_units: 3}", "max_units: 3, ablation: true, at_once: 1}"))
     (batch,) = dry_run(asked, out=copied(), only="planted, every").batches
     assert batch.seeds == range(3, 5)
 
 
-def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(copied: Callable[[], Path]) -> None:
+def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(copied):
     """The same command would not try it again."""
     folder = copied()
     path = folder / "results.jsonl"
@@ -210,9 +203,7 @@ def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(copied: Ca
 
 
 @pytest.mark.parametrize("ask", [study, dry_run])
-def test_what_cannot_be_asked_is_said_before_anything_runs(
-    ask: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_asked_is_said_before_anything_runs(ask, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bad = parse_recipe("""
 name: bad
@@ -245,7 +236,7 @@ grid:
     assert dry_run(bad, out=tmp_path / "s", only="fine").batches
 
 
-def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) -> None:
+def test_a_folder_holds_one_study(copied, tmp_path):
     folder = copied()
     with pytest.raises(PivotalError, match="holds the study 'tiny', but the recipe is of 'other'"):
         study(tiny(("name: tiny", "name: other")), out=folder)
@@ -256,7 +247,7 @@ def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) ->
     assert [p.name for p in (tmp_path / "letters").iterdir()] == ["dear.txt"]
 
 
-def test_a_second_process_in_the_folder_is_refused(copied: Callable[[], Path]) -> None:
+def test_a_second_process_in_the_folder_is_refused(copied):
     pytest.importorskip("fcntl")
     folder = copied()
     with (
@@ -267,7 +258,7 @@ def test_a_second_process_in_the_folder_is_refused(copied: Callable[[], Path]) -
     study(tiny(), out=folder)
 
 
-def test_single_unit_ablation_is_asked_of_the_units_found(copied: Callable[[], Path]) -> None:
+def test_single_unit_ablation_is_asked_of_the_units_found(copied):
     folder, said = copied(), Said()
     asked = tiny(("max_units: 3}", "max_units: 3, ablation: true}"))
     rows = study(asked, out=folder, only="planted, every", watch=said).rows

@@ -53,7 +53,7 @@ def kill(running: Process, out: Path, chance: random.Random, most: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: Path) -> None:
+def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path):
     recipe, out, chance = tmp_path / "killed.yaml", tmp_path / "killed", random.Random(0)
     recipe.write_text(RECIPE)
     for _ in range(5):
@@ -70,7 +70,7 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: signal.Signals) -> None:
+def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path, signum):
     recipe, out = tmp_path / "killed.yaml", tmp_path / "out"
     recipe.write_text(RECIPE)
     running = start(recipe, out)

@@ -1,7 +1,5 @@
 """A study can leave out what a model does not know, and ask every intervention the other phenomena."""
 
-from pathlib import Path
-
 import pytest
 from small_study import Said, lasting
 
@@ -19,7 +17,7 @@ def rows(atlas: Studied) -> dict[str, StudyRow]:
     return {row.name: row for row in atlas.rows}
 
 
-def test_what_the_model_does_not_know_is_not_searched(atlas: Studied, rows: dict[str, StudyRow]) -> None:
+def test_what_the_model_does_not_know_is_not_searched(atlas, rows):
     assert {name: row.status for name, row in rows.items()} == {
         "planted": "done",
         "renamed": "done",
@@ -33,7 +31,7 @@ def test_what_the_model_does_not_know_is_not_searched(atlas: Studied, rows: dict
     assert "Not searched: 2 cells whose model does not know the phenomenon." in atlas.ending()
 
 
-def test_every_intervention_is_asked_the_other_phenomena(rows: dict[str, StudyRow]) -> None:
+def test_every_intervention_is_asked_the_other_phenomena(rows):
     judged = rows["planted"].judged
     assert judged is not None
     scores = {score.phenomenon: score for score in judged.cross}
@@ -57,9 +55,7 @@ FEWER = [("controls: 3, ", "controls: 1, "), ("    - {label: chance, ", "    # -
     ],
     ids=["fewer random sets", "fewer phenomena", "no other phenomena", "no evidence"],
 )
-def test_evidence_that_a_recipe_asks_for_later_is_added(
-    atlas_recipe: Recipe, atlas: Studied, former: list[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_evidence_that_a_recipe_asks_for_later_is_added(atlas_recipe, atlas, former, tmp_path):
     text = atlas_recipe.text
     for new, old in former:
         assert new in text
@@ -81,7 +77,7 @@ def test_evidence_that_a_recipe_asks_for_later_is_added(
     assert again.cells == [] and again.lines == []
 
 
-def test_rows_stay_if_evidence_cannot_be_added(tmp_path: Path) -> None:
+def test_rows_stay_if_evidence_cannot_be_added(tmp_path):
     """The text that must stay has changed, or is gone; a summary is damaged; another question cannot be read."""
     text, other = tmp_path / "keep.txt", tmp_path / "other.jsonl"
     text.write_text("The noun0a verb0as\nThe noun1a verb1as\nThe noun0b near\nThe noun1b near\n")
@@ -118,9 +114,7 @@ def test_rows_stay_if_evidence_cannot_be_added(tmp_path: Path) -> None:
     assert again(2) == before and len(said.cells) == count
 
 
-def test_rows_without_run_folders_stay_as_they_are(
-    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
-) -> None:
+def test_rows_without_run_folders_stay_as_they_are(atlas_recipe, atlas, tmp_path):
     """A published atlas has rows and interventions. To add evidence to it would mean to search again."""
     light = merge(atlas_recipe, [atlas.folder], out=tmp_path / "light", light=True)
     said = Said()

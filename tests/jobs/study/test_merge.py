@@ -43,9 +43,7 @@ def lanes(finished: Path, tmp_path: Path) -> Callable[[], list[Path]]:
     return make
 
 
-def test_two_lanes_are_the_whole_study(
-    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
-) -> None:
+def test_two_lanes_are_the_whole_study(lanes, finished, tmp_path):
     out = tmp_path / "whole"
     done = merge(tiny(), lanes(), out=out)
     assert (out / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
@@ -56,9 +54,7 @@ def test_two_lanes_are_the_whole_study(
     assert not study(tiny(), out=out, watch=said).failed and said.cells == []
 
 
-def test_a_later_lane_is_added_and_nothing_is_taken_twice(
-    lanes: Callable[[], list[Path]], tmp_path: Path
-) -> None:
+def test_a_later_lane_is_added_and_nothing_is_taken_twice(lanes, tmp_path):
     (first, second), out = lanes(), tmp_path / "whole"
     merge(tiny(), [first], out=out, light=True)
     left = dry_run(tiny(), out=out).batches
@@ -68,7 +64,7 @@ def test_a_later_lane_is_added_and_nothing_is_taken_twice(
     assert done.taken == 4 and all(row.accuracy for row in done.rows)
 
 
-def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+def test_a_light_copy_has_the_interventions_only(lanes, tmp_path):
     out = tmp_path / "light"
     rows = merge(tiny(), lanes(), out=out, light=True).rows
     names = {path.name for path in (out / "runs").rglob("*") if path.is_file()}
@@ -85,9 +81,7 @@ def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]]
     assert not dry_run(ablated, out=out, only="planted, every").batches
 
 
-def test_failed_runs_and_cells_of_other_recipes_are_left_out(
-    lanes: Callable[[], list[Path]], tmp_path: Path
-) -> None:
+def test_failed_runs_and_cells_of_other_recipes_are_left_out(lanes, tmp_path):
     first, second = lanes()
     write_rows(
         first, tuple(replace(row, status=FAILED, error="no", key=row.key[::-1]) for row in rows_in(first))
@@ -100,9 +94,7 @@ def test_failed_runs_and_cells_of_other_recipes_are_left_out(
     assert (done.taken, done.rows) == (0, ())
 
 
-def test_a_run_that_was_begun_here_keeps_its_folder(
-    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_was_begun_here_keeps_its_folder(lanes, finished, tmp_path):
     first, _ = lanes()
     out = tmp_path / "whole"
     merge(tiny(), [first], out=out)
@@ -116,16 +108,14 @@ def test_a_run_that_was_begun_here_keeps_its_folder(
     assert {one.folder for one in dry_run(tiny(), out=out).rows.values()} == {one.folder for one in rows}
 
 
-def test_a_run_that_is_being_changed_is_not_copied(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+def test_a_run_that_is_being_changed_is_not_copied(lanes, tmp_path):
     first, _ = lanes()
     there = first / str(rows_in(first)[0].folder)
     with locked_elsewhere(there), pytest.raises(PivotalError, match="is working on the run in"):
         merge(tiny(), [first], out=tmp_path / "whole")
 
 
-def test_rows_are_those_of_the_copies(
-    lanes: Callable[[], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_those_of_the_copies(lanes, tmp_path, monkeypatch):
     """A run may get evidence between the reading of its row and the copy."""
     first, _ = lanes()
     there = RunFolder(first / str(rows_in(first)[0].folder))
@@ -143,7 +133,7 @@ def test_rows_are_those_of_the_copies(
     assert rows == rows_in(tmp_path / "whole")
 
 
-def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+def test_links_are_not_followed(lanes, tmp_path):
     first, _ = lanes()
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -155,7 +145,7 @@ def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path)
     assert not [path for path in (tmp_path / "whole").rglob("*") if path.name in ("notes.txt", "more.txt")]
 
 
-def test_a_folder_must_be_a_study_and_another_one(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+def test_a_folder_must_be_a_study_and_another_one(lanes, tmp_path):
     first, _ = lanes()
     (tmp_path / "empty").mkdir()
     with pytest.raises(PivotalError, match=r"empty is not one: it has no study\.json"):

@@ -18,8 +18,7 @@ from pivotal import PivotalError, Problem, study
 from pivotal.cli.main import app
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.folder import RunBatch, batches_of, opened
-from pivotal.jobs.study.job import Studied
-from pivotal.jobs.study.recipe import Recipe, Resources
+from pivotal.jobs.study.recipe import Resources
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.records.study import StudyRow, read_results
 from pivotal.searches import Attribution, Discovery, Search
@@ -77,7 +76,7 @@ def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[Run
         return list(OnRay(resources).run(batches, StudyPlace("tiny", folder), Said()))
 
 
-def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
+def test_an_address_where_nobody_listens_is_a_sentence_at_once():
     """Comes first: a Ray that runs in this process is used whatever the address."""
     from pivotal.jobs.study.ray import OnRay
 
@@ -88,9 +87,7 @@ def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
             OnRay(Resources(), nobody).check()
 
 
-def test_two_workers_give_the_rows_that_one_process_gives(
-    cluster: None, finished: Path, tmp_path: Path
-) -> None:
+def test_two_workers_give_the_rows_that_one_process_gives(cluster, finished, tmp_path):
     from pivotal.jobs.study.ray import OnRay
 
     executor, said = OnRay(tiny().resources), Said()
@@ -100,9 +97,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     assert said.standings and not any("failed" in line for line in said.standings)
 
 
-def test_an_atlas_on_two_workers_has_the_rows_of_one_process(
-    cluster: None, atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
-) -> None:
+def test_an_atlas_on_two_workers_has_the_rows_of_one_process(cluster, atlas_recipe, atlas, tmp_path):
     recipe, out = tmp_path / "cross.yaml", tmp_path / "ray"
     recipe.write_text(atlas_recipe.text)
     done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "local", "--out", str(out), "--quiet"])
@@ -112,9 +107,7 @@ def test_an_atlas_on_two_workers_has_the_rows_of_one_process(
 
 
 @pytest.mark.parametrize(("deaths", "retries", "status"), [(2, 2, "done"), (9, 1, "failed")])
-def test_a_worker_that_dies_is_replaced_but_not_forever(
-    cluster: None, tmp_path: Path, deaths: int, retries: int, status: str
-) -> None:
+def test_a_worker_that_dies_is_replaced_but_not_forever(cluster, tmp_path, deaths, retries, status):
     (tmp_path / "marks").mkdir()
     search = Deadly(str(tmp_path / "marks"), deaths)
     ((_, rows),) = on_ray(search, tmp_path / "study", Resources(cpus=1, retries=retries))
@@ -123,7 +116,7 @@ def test_a_worker_that_dies_is_replaced_but_not_forever(
     assert len(list((tmp_path / "marks").iterdir())) == 2
 
 
-def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster: None, tmp_path: Path) -> None:
+def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster, tmp_path):
     from pivotal.jobs.study.ray import OnRay
 
     with pytest.raises(PivotalError, match="asks for 1 CPU, 3 GPU, but no machine of the Ray cluster has"):
@@ -137,7 +130,7 @@ def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster: None, tm
     assert not (tmp_path / "study").exists()
 
 
-def test_a_folder_that_a_worker_does_not_see(tmp_path: Path) -> None:
+def test_a_folder_that_a_worker_does_not_see(tmp_path):
     from pivotal.jobs.study.ray import _work
 
     cell = cells_of(tiny())[0]

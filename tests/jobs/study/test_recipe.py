@@ -1,7 +1,6 @@
 """What a recipe says, and what it says wrongly: the line, the rule and the cure."""
 
 import re
-from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
@@ -31,7 +30,7 @@ def cells(text: str = GOOD, runs: int | None = None) -> tuple[Cell, ...]:
     return cells_of(parse_recipe(text, "toy.yaml"), runs)
 
 
-def test_a_grid_is_the_product_of_its_axes_the_last_one_fastest() -> None:
+def test_a_grid_is_the_product_of_its_axes_the_last_one_fastest():
     assert [cell.name for cell in cells()] == [
         "planted, without KL",
         "planted, with KL",
@@ -50,27 +49,27 @@ def test_a_grid_is_the_product_of_its_axes_the_last_one_fastest() -> None:
     assert first.question.split_seed == 5
 
 
-def test_a_default_option_is_for_the_searches_that_have_it() -> None:
+def test_a_default_option_is_for_the_searches_that_have_it():
     greedy = cells()[-1]
     assert greedy.search.name == "greedy" and greedy.options["max_units"] == 2
     assert "updates" not in greedy.options
 
 
-def test_the_rest_of_a_recipe() -> None:
+def test_the_rest_of_a_recipe():
     recipe = parse_recipe(GOOD, "toy.yaml")
     assert recipe.table == TableLayout(pool="model")
     assert (recipe.resources.cpus, recipe.resources.gpus) == (1, 0.5)
     assert recipe.text == GOOD
 
 
-def test_the_key_of_a_cell_is_its_settings_not_its_labels_and_its_seeds() -> None:
+def test_the_key_of_a_cell_is_its_settings_not_its_labels_and_its_seeds():
     renamed = cells(GOOD.replace("label: with KL", "label: firm").replace("runs: 2", "runs: 7"))
     assert [cell.key for cell in renamed] == [cell.key for cell in cells()]
     for other in (GOOD.replace("updates: 40", "updates: 41"), GOOD.replace("seed: 5", "seed: 6")):
         assert not {cell.key for cell in cells(other)[:4]} & {cell.key for cell in cells()}
 
 
-def test_values_are_those_of_the_cell_else_of_the_preset_else_natural() -> None:
+def test_values_are_those_of_the_cell_else_of_the_preset_else_natural():
     def values(cell: str) -> str:
         text = f"name: toy\nabout: Values.\ngrid: {{model: [planted]}}\ndefaults: {{{cell}}}\n"
         return cells(text)[0].question.values
@@ -82,7 +81,7 @@ def test_values_are_those_of_the_cell_else_of_the_preset_else_natural() -> None:
         values("search: gredy, preset: paper")
 
 
-def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
+def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern():
     assert [cell.name for cell in chosen(cells(), "WITH KL")] == ["planted, with KL", "planted:1, with KL"]
     assert [cell.name for cell in chosen(cells(), "planted, *")] == [
         "planted, without KL",
@@ -141,13 +140,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("good", "bad", "said"), WRONG, ids=range(len(WRONG)))
-def test_bad_recipes(good: str, bad: str, said: str) -> None:
+def test_bad_recipes(good, bad, said):
     assert good in GOOD
     with pytest.raises(PivotalError, match=said):
         cells(GOOD.replace(good, bad))
 
 
-def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path: Path) -> None:
+def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path):
     with pytest.raises(PivotalError, match=r"A recipe is a YAML file, but .* is a folder\. Give a YAML file"):
         read_recipe(tmp_path)
     (tmp_path / "recipe.yaml").write_text("name: mine")
@@ -155,7 +154,7 @@ def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path: Path) -> None:
         read_recipe(tmp_path)
 
 
-def test_the_recipe_of_the_documentation_is_one() -> None:
+def test_the_recipe_of_the_documentation_is_one():
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
@@ -163,14 +162,14 @@ def test_the_recipe_of_the_documentation_is_one() -> None:
         assert f"`{key}`" in page, key
 
 
-def test_the_atlas_asks_every_bundled_phenomenon_and_the_larger_one_asks_more() -> None:
+def test_the_atlas_asks_every_bundled_phenomenon_and_the_larger_one_asks_more():
     """The larger atlas has the cells of the other, so that its rows serve both."""
     atlas, larger = cells_of(read_recipe("atlas")), cells_of(read_recipe("atlas-blimp"))
     assert {cell.question.phenomenon for cell in atlas} == set(bundled())
     assert {cell.key for cell in atlas} < {cell.key for cell in larger}
 
 
-def test_other_phenomena_are_asked_as_their_own_cells_say() -> None:
+def test_other_phenomena_are_asked_as_their_own_cells_say():
     first, *_ = cells(
         "name: x\ndefaults: {model: planted, cross: true}\n"
         "grid: {q: [{phenomenon: planted}, {phenomenon: a + b, labels: c=d}, {phenomenon: t.tsv, columns: good=e}]}"

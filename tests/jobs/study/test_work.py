@@ -49,7 +49,7 @@ def batch(fault: str, study: Path) -> RunBatch:
         ("gpu", r"^Out of memory: CUDA out of memory\. Tried to allocate 2 GiB\. Set 'at_once'"),
     ],
 )
-def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, tmp_path: Path) -> None:
+def test_every_run_of_the_batch_has_a_row_with_the_error(fault, said, tmp_path):
     threads = torch.get_num_threads()
     rows = Worker(StudyPlace("tiny", tmp_path, threads=1)).rows(batch(fault, tmp_path))
     assert [(row.seed, row.status, row.options) for row in rows] == [
@@ -60,7 +60,7 @@ def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, 
     assert torch.get_num_threads() == threads
 
 
-def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path: Path) -> None:
+def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path):
     file = tmp_path / "rotation.npy"
     whole = batch("bug", tmp_path)
     question = replace(whole.cell.question, sites=f"hidden.0@rotation:{file}")
@@ -74,7 +74,7 @@ def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path: Path
     assert prints[0] == prints[1] != prints[2]
 
 
-def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
+def test_the_cure_for_a_lack_of_memory_is_one(tmp_path):
     """A batch that was begun keeps its seeds, but not if batches are to be smaller."""
     whole = batch("memory", tmp_path)
     (row, _) = Worker(StudyPlace("tiny", tmp_path)).rows(whole)
@@ -84,7 +84,7 @@ def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
     assert [one.seeds for one in smaller] == [range(3, 4), range(4, 5)]
 
 
-def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         Worker(StudyPlace("tiny", tmp_path)).rows(batch("bug", tmp_path))

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 import torch
 from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, states
@@ -21,13 +19,13 @@ PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun
 
 
 @pytest.mark.parametrize(("name", "site"), [*((name, "resid.1") for name in every_kind(8)), ("pca", "mlp.0")])
-def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, site: str) -> None:
+def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name, site):
     llama = shared_lm("llama")
     width = next(one.width for one in llama.sites if one.name == site)
     check_basis(llama.in_bases({f"{site}@{name}": every_kind(width)[name]}), SENTENCES)
 
 
-def test_the_unit_basis_edits_the_units_themselves() -> None:
+def test_the_unit_basis_edits_the_units_themselves():
     model = plant(hidden=24).model
     same = model.in_bases({"hidden.0@rotation": Basis.rotation("rotation", torch.eye(24))})
     tree = PrefixTree.build([model.encode(text).ids for text in PREFIXES], [0] * 5, [0, 1, 0, 1, 0], "every")
@@ -41,7 +39,7 @@ def test_the_unit_basis_edits_the_units_themselves() -> None:
     assert torch.allclose(*states, atol=1e-6)
 
 
-def test_an_edit_in_an_orthonormal_basis_sets_its_coordinates_and_leaves_the_others() -> None:
+def test_an_edit_in_an_orthonormal_basis_sets_its_coordinates_and_leaves_the_others():
     basis, h = pca(states(10)), states(10, 5, seed=3)
     z = basis.encode(h)
     new = z.clone()
@@ -49,7 +47,7 @@ def test_an_edit_in_an_orthonormal_basis_sets_its_coordinates_and_leaves_the_oth
     assert torch.allclose(basis.encode(h + basis.decode(new - z)), new, atol=1e-4)
 
 
-def test_principal_components_are_orthonormal_centred_and_sorted() -> None:
+def test_principal_components_are_orthonormal_centred_and_sorted():
     rows = states(10, 400)
     basis = pca(rows)
     assert torch.allclose(basis.decoder @ basis.decoder.T, torch.eye(10), atol=1e-5)
@@ -58,7 +56,7 @@ def test_principal_components_are_orthonormal_centred_and_sorted() -> None:
     assert (z.var(0).diff() < 1e-4).all()
 
 
-def test_a_completed_basis_begins_with_the_given_directions() -> None:
+def test_a_completed_basis_begins_with_the_given_directions():
     first = torch.linalg.qr(states(10, 10, seed=5)).Q.T[:2]
     for count in (400, 3):  # also with fewer states than coordinates
         basis = completed("probe", first, states(10, count))
@@ -66,7 +64,7 @@ def test_a_completed_basis_begins_with_the_given_directions() -> None:
         assert torch.allclose(basis.decoder @ basis.decoder.T, torch.eye(10), atol=1e-5)
 
 
-def test_top_k_keeps_the_largest_coordinates() -> None:
+def test_top_k_keeps_the_largest_coordinates():
     basis = autoencoder(8, "topk")
     z = basis.encode(states(8, 30))
     assert ((z != 0).sum(1) <= 6).all() and (z >= 0).all()
@@ -74,7 +72,7 @@ def test_top_k_keeps_the_largest_coordinates() -> None:
     assert torch.equal(z.amax(1), linear.amax(1))
 
 
-def test_a_jump_relu_is_zero_up_to_its_threshold() -> None:
+def test_a_jump_relu_is_zero_up_to_its_threshold():
     basis = autoencoder(8, "jumprelu")
     z = basis.encode(states(8, 30))
     assert basis.threshold is not None
@@ -82,7 +80,7 @@ def test_a_jump_relu_is_zero_up_to_its_threshold() -> None:
 
 
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
-def test_a_part_of_a_basis_has_the_coordinates_of_the_whole(activation, tmp_path: Path) -> None:
+def test_a_part_of_a_basis_has_the_coordinates_of_the_whole(activation, tmp_path):
     basis = pca(states(8)) if activation == "none" else autoencoder(8, activation)
     stored = basis.stored([5, 2])
     path = tmp_path / "bases.safetensors"
@@ -101,7 +99,7 @@ def test_a_part_of_a_basis_has_the_coordinates_of_the_whole(activation, tmp_path
     assert small == (basis.coordinates if activation == "topk" else 2)
 
 
-def test_a_basis_must_fit_the_model() -> None:
+def test_a_basis_must_fit_the_model():
     model = plant(hidden=24).model
     with pytest.raises(PivotalError, match=r"made for 8 coordinates, and hidden\.0 has 24"):
         model.in_bases({"hidden.0@pca": pca(states(8))})
@@ -113,7 +111,7 @@ def test_a_basis_must_fit_the_model() -> None:
         model.in_bases({"hidden.0@pca": broken})
 
 
-def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch) -> None:
+def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch):
     model = plant(hidden=24).model.in_bases({"hidden.0@sae": autoencoder(24, "relu", 50)})
     tree = PrefixTree.build([model.encode(text).ids for text in PREFIXES], [0] * 5, [0, 1, 0, 1, 0], "every")
     noise = torch.Generator().manual_seed(1)
@@ -132,7 +130,7 @@ def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch) -> None:
         assert torch.allclose(found, expected, atol=1e-5)
 
 
-def test_a_coordinate_writes_its_row_of_the_decoder() -> None:
+def test_a_coordinate_writes_its_row_of_the_decoder():
     model = plant(hidden=24).model
     basis = autoencoder(24, "relu")
     there = model.in_bases({"hidden.0@sae": basis})

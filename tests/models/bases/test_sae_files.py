@@ -91,7 +91,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_an_autoencoder_of_a_published_layout_encodes_as_its_authors_do(name: str, tmp_path: Path) -> None:
+def test_an_autoencoder_of_a_published_layout_encodes_as_its_authors_do(name, tmp_path):
     encode, decoder, site = LAYOUTS[name](tmp_path / name)
     basis, trained_on = read_sae(str(tmp_path / name))
     assert trained_on == site
@@ -100,7 +100,7 @@ def test_an_autoencoder_of_a_published_layout_encodes_as_its_authors_do(name: st
     assert torch.allclose(basis.decode(change), change @ decoder, atol=1e-4)
 
 
-def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+def test_pickled_arrays_are_refused(tmp_path):
     class Evil:
         def __reduce__(self) -> tuple[object, ...]:
             return print, ("this must not run",)
@@ -127,7 +127,7 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         (lambda f: saelens(f, architecture="topk", k=float("inf")), "must fit"),
     ],
 )
-def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_folder(damage, said, tmp_path):
     saelens_standard(tmp_path)
     damage(tmp_path)
     with pytest.raises(PivotalError) as told:
@@ -143,9 +143,7 @@ def test_what_is_wrong_with_a_folder(damage: Callable[[Path], object], said: str
         ("header.npy", lambda whole: whole.replace(b"), }", b"(, }")),
     ],
 )
-def test_a_damaged_file_of_numpy_is_refused(
-    name: str, spoil: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
+def test_a_damaged_file_of_numpy_is_refused(name, spoil, tmp_path):
     """It makes numpy raise errors of zipfile and of tokenize."""
     path = tmp_path / name
     np.savez(path, W_enc=W_ENC) if path.suffix == ".npz" else np.save(path, W_ENC)
@@ -154,7 +152,7 @@ def test_a_damaged_file_of_numpy_is_refused(
         read_tensors(path)
 
 
-def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path: Path) -> None:
+def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path):
     model, pairs = plant(hidden=24).model, PlantedAgreement().pairs()[:20]
     saelens_standard(tmp_path / "a")
     with pytest.raises(PivotalError, match=r"trained on, resid\.4, but .* was named for hidden\.0"):

@@ -1,7 +1,6 @@
 """Every kind of basis on the planted model, and what its coordinates promise."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,12 +56,12 @@ def asked(model, pairs, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BASES.names())
-def test_an_empty_mask_changes_nothing_in_any_basis(name: str, asked) -> None:
+def test_an_empty_mask_changes_nothing_in_any_basis(name, asked):
     check_basis(asked(name).model, PREFIXES)
 
 
 @pytest.mark.parametrize("name", BASES.names())
-def test_a_basis_in_a_file_is_given_and_a_fitted_one_is_made(name: str, asked, model) -> None:
+def test_a_basis_in_a_file_is_given_and_a_fitted_one_is_made(name, asked, model):
     problem = asked(name)
     given = given_bases(model, problem.sites)
     if name in ("rotation", "sae"):
@@ -72,7 +71,7 @@ def test_a_basis_in_a_file_is_given_and_a_fitted_one_is_made(name: str, asked, m
     assert list(given_bases(problem.model, problem.sites)) == [f"hidden.0@{name}"], "the model has it already"
 
 
-def test_the_probe_tells_labels_apart(model, asked) -> None:
+def test_the_probe_tells_labels_apart(model, asked):
     noise = torch.Generator().manual_seed(0)
     first, second = torch.randn(2, 300, 6, generator=noise)
     second[:, 2] += 4.0
@@ -83,21 +82,21 @@ def test_the_probe_tells_labels_apart(model, asked) -> None:
 
 @pytest.mark.parametrize("name", ["das", "probe"])
 @pytest.mark.parametrize("only", [0, 1])
-def test_directions_need_states_of_both_labels(name: str, only: int, model, pairs, asked) -> None:
+def test_directions_need_states_of_both_labels(name, only, model, pairs, asked):
     one = pairs.take(np.flatnonzero(asked("pca").direction == only).tolist())
     with pytest.raises(PivotalError, match="only one of them"):
         Problem(model, one, sites=f"hidden.0@{name}")
 
 
 @pytest.mark.parametrize("name", ["das", "probe", "pca"])
-def test_a_fit_does_not_depend_on_the_global_generator(name: str, model, pairs, asked) -> None:
+def test_a_fit_does_not_depend_on_the_global_generator(name, model, pairs, asked):
     torch.manual_seed(1)
     again = Problem(model, pairs, sites=f"hidden.0@{name}").model.bases[f"hidden.0@{name}"]
     assert again.fingerprint == asked(name).model.bases[f"hidden.0@{name}"].fingerprint
 
 
 @pytest.mark.slow
-def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked) -> None:
+def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked):
     """Planted unit i decides the verbs of class i, so that no set of two units flips everything."""
     rotated = asked("das").with_values("unbounded")
     found = Greedy(max_units=1).solve(rotated, runs=1, seed=0)
@@ -109,7 +108,7 @@ def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked)
 
 
 @pytest.mark.slow
-def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None:
+def test_an_intervention_carries_its_basis(model, asked, tmp_path):
     problem = asked("sae")
     found = Greedy(max_units=2).solve(problem, runs=1, seed=0).best
     again = Intervention.load(found.save(tmp_path / "found"))
@@ -129,7 +128,7 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
+def test_units_of_another_basis_are_refused(model, pairs, asked):
     found = Greedy(max_units=1).solve(asked("pca"), runs=1, seed=0).best
     other = Problem(model, pairs[:20], sites="hidden.0@pca")
     with pytest.raises(PivotalError, match=r"belong to the basis that they were found in"):
@@ -137,7 +136,7 @@ def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
 
 
 @pytest.mark.slow
-def test_controls_fit_the_basis_again(asked) -> None:
+def test_controls_fit_the_basis_again(asked):
     problem, seen = asked("probe"), []
 
     class Watching(Greedy):
@@ -151,7 +150,7 @@ def test_controls_fit_the_basis_again(asked) -> None:
     assert len({problem.model.bases["hidden.0@probe"].fingerprint, *seen}) == 2
 
 
-def test_a_rotation_must_be_one(model, pairs, tmp_path: Path) -> None:
+def test_a_rotation_must_be_one(model, pairs, tmp_path):
     def told(**arrays: np.ndarray) -> str:
         save_file({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "r.safetensors")
         with pytest.raises(PivotalError) as error:
@@ -185,12 +184,12 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path: Path) -> None:
         ("hidden.0,hidden.0@pca", "Choose one of the two"),
     ],
 )
-def test_sites_that_cannot_be_made_are_refused(sites: str, said: str, model, pairs) -> None:
+def test_sites_that_cannot_be_made_are_refused(sites, said, model, pairs):
     with pytest.raises(PivotalError, match=said):
         Problem(model, pairs, sites=sites)
 
 
-def test_statistics_of_many_coordinates_are_measured_in_blocks(asked, monkeypatch) -> None:
+def test_statistics_of_many_coordinates_are_measured_in_blocks(asked, monkeypatch):
     problem = asked("sae")
     whole, ends = problem.measure_activations(), problem.natural_range()
     monkeypatch.setattr("pivotal.problem.activations._BLOCK", 7)
@@ -239,9 +238,7 @@ def along_means(problem: Problem) -> Problem:
 
 
 @pytest.mark.parametrize("objective", ["flips", "counterfactual"])
-def test_a_rotation_for_an_interchange_moves_more_than_the_difference_of_means(
-    model, pairs, objective
-) -> None:
+def test_a_rotation_for_an_interchange_moves_more_than_the_difference_of_means(model, pairs, objective):
     """Decoys tell the labels apart better than the planted units do, so the difference of means points to them."""
     told: list[Progress] = []
     problem = Problem(
@@ -252,7 +249,7 @@ def test_a_rotation_for_an_interchange_moves_more_than_the_difference_of_means(
 
 
 @pytest.mark.slow
-def test_a_rotation_of_a_real_model_moves_more_than_the_difference_of_means() -> None:
+def test_a_rotation_of_a_real_model_moves_more_than_the_difference_of_means():
     lstm, some = load_model("wiki-lstm"), load_phenomenon("number-agreement").sample(400)
     train, test = some.split(test=100, seed=0)
     learned = Problem(lstm, train, sites="hidden.0@das", steps="single", values="interchange")
@@ -261,7 +258,7 @@ def test_a_rotation_of_a_real_model_moves_more_than_the_difference_of_means() ->
 
 
 @pytest.mark.slow
-def test_a_rotation_for_the_counterfactual_comes_nearer_to_it_than_the_difference_of_means() -> None:
+def test_a_rotation_for_the_counterfactual_comes_nearer_to_it_than_the_difference_of_means():
     lstm, some = load_model("wiki-lstm"), load_phenomenon("number-agreement").sample(400)
     train, test = some.split(test=100, seed=0)
     asked = {"steps": "single", "values": "interchange", "objective": "counterfactual"}

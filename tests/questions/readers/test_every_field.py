@@ -119,13 +119,13 @@ def table_versions(text: str, delimiter: str, step: int) -> Iterator[str]:
             yield "\n".join(delimiter.join(one) for one in shorter)
 
 
-def test_every_reader_has_a_whole_file() -> None:
+def test_every_reader_has_a_whole_file():
     assert set(READERS.names()) <= set(FILES)
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
-def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, tmp_path: Path) -> None:
+def test_every_field_wrong_in_every_way_is_told_or_works(name, step, tmp_path):
     spec, paths = spec_of(name, tmp_path)
     assert isinstance(outcome(spec, skip_bad=False), PairSet)
     told = Counter[bool]()
@@ -140,7 +140,7 @@ def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, t
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_format_in_every_encoding(name: str, tmp_path: Path) -> None:
+def test_every_format_in_every_encoding(name, tmp_path):
     spec, paths = spec_of(name, tmp_path)
     pairs = outcome(spec, skip_bad=False)
     assert isinstance(pairs, PairSet)

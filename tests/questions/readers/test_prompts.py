@@ -21,7 +21,7 @@ def partners(pairs: PairSet) -> list[tuple[str, str]]:
     return [pair.counterfactuals for pair in pairs if pair.label == pairs.labels[0]]
 
 
-def test_lines_are_partners_and_each_is_the_counterfactual_of_the_other(tmp_path: Path) -> None:
+def test_lines_are_partners_and_each_is_the_counterfactual_of_the_other(tmp_path):
     pairs = lists(tmp_path, "\n".join(PAST) + "\n\n", "\n".join(PRESENT))
     assert (pairs.name, pairs.labels, pairs.asks_words) == ("past-or-present", ("past", "present"), False)
     assert partners(pairs) == list(zip(PAST, PRESENT, strict=True))
@@ -32,7 +32,7 @@ def test_lines_are_partners_and_each_is_the_counterfactual_of_the_other(tmp_path
 
 
 @pytest.mark.parametrize("present", [PRESENT[::-1], [*PRESENT[::-1], "Nobody knows why"]])
-def test_otherwise_partners_are_the_prompts_with_most_words_in_common(present: list[str]) -> None:
+def test_otherwise_partners_are_the_prompts_with_most_words_in_common(present):
     """In another order, and if one list is longer."""
     pairs = prompt_pairs({"past": PAST, "present": present})
     assert partners(pairs) == list(zip(PAST, PRESENT, strict=True))
@@ -42,12 +42,12 @@ def test_otherwise_partners_are_the_prompts_with_most_words_in_common(present: l
     assert sorted(partners(turned)) == sorted(zip(PRESENT, PAST, strict=True))
 
 
-def test_what_is_paired_by_the_user_stays_paired() -> None:
+def test_what_is_paired_by_the_user_stays_paired():
     pairs = prompt_pairs({"past": PAST, "present": PRESENT[::-1]}, paired=True)
     assert partners(pairs) == list(zip(PAST, PRESENT[::-1], strict=True))
 
 
-def test_a_prompt_and_its_partner_are_in_the_same_part_of_a_split() -> None:
+def test_a_prompt_and_its_partner_are_in_the_same_part_of_a_split():
     pairs = prompt_pairs(
         {"past": [f"She {i} walked" for i in range(20)], "present": [f"She {i} walks" for i in range(20)]}
     )
@@ -58,14 +58,14 @@ def test_a_prompt_and_its_partner_are_in_the_same_part_of_a_split() -> None:
 
 
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv"])
-def test_pairs_without_words_are_written_and_read(tmp_path: Path, name: str) -> None:
+def test_pairs_without_words_are_written_and_read(tmp_path, name):
     pairs = prompt_pairs({"past": PAST, "present": PRESENT})
     pairs.save(tmp_path / name)
     again = read_pairs(tmp_path / name)
     assert (again.labels, again.pairs) == (pairs.labels, pairs.pairs)
 
 
-def test_a_row_needs_no_words_if_it_has_a_counterfactual_prefix() -> None:
+def test_a_row_needs_no_words_if_it_has_a_counterfactual_prefix():
     rows = [
         {"prefix": "She walked", "label": "past", "counterfactual": {"present": "She walks"}},
         {"prefix": "They sing now", "label": "present", "counterfactual": {"past": "They sang"}},
@@ -91,12 +91,12 @@ def test_a_row_needs_no_words_if_it_has_a_counterfactual_prefix() -> None:
         ("a b\n", "a c\n", ",together", "prompts:FILE,FILE or prompts:FILE,FILE,paired, not"),
     ],
 )
-def test_lists_that_cannot_be_asked(tmp_path: Path, past: str, present: str, more: str, said: str) -> None:
+def test_lists_that_cannot_be_asked(tmp_path, past, present, more, said):
     with pytest.raises(PivotalError, match=said):
         lists(tmp_path, past, present, more)
 
 
-def test_a_list_that_does_not_exist(tmp_path: Path) -> None:
+def test_a_list_that_does_not_exist(tmp_path):
     (tmp_path / "past.txt").write_text("a b\n")
     with pytest.raises(PivotalError, match=r"present\.txt"):
         load_phenomenon(f"prompts:{tmp_path}/past.txt,{tmp_path}/present.txt")
@@ -104,7 +104,7 @@ def test_a_list_that_does_not_exist(tmp_path: Path) -> None:
         load_phenomenon(f"prompts:{tmp_path}/past.txt")
 
 
-def test_in_python_prompts_are_two_lists_or_two_texts() -> None:
+def test_in_python_prompts_are_two_lists_or_two_texts():
     texts = {"past": "\n".join(PAST), "present": PRESENT}
     assert prompt_pairs(texts) == prompt_pairs({"past": PAST, "present": PRESENT})
     with pytest.raises(PivotalError, match="under two different labels, not 1"):
@@ -121,6 +121,6 @@ def test_in_python_prompts_are_two_lists_or_two_texts() -> None:
         ],
     ],
 )
-def test_pairs_without_words_need_a_label_and_a_partner_all_of_them(rows: list[dict[str, object]]) -> None:
+def test_pairs_without_words_need_a_label_and_a_partner_all_of_them(rows):
     with pytest.raises(PivotalError, match="All pairs of a set have two words, or all have none"):
         read_pairs(rows)

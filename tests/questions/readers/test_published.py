@@ -16,7 +16,7 @@ published = pytest.mark.skipif(not DATA.exists(), reason="needs the shared data"
 
 
 @published
-def test_the_data_of_three_papers_becomes_pairs() -> None:
+def test_the_data_of_three_papers_becomes_pairs():
     papers = loaded("paper_pairs")
     pairs = papers.lakretz(DATA / "number-agreement")
     assert len(set(pairs)) == 12_000 and pairs.fingerprint() == "91b1bc9da7ddf3b9"
@@ -60,7 +60,7 @@ ASKED = {
 
 
 @published
-def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not() -> None:
+def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not():
     parts = {part.name: part for part in Blimp(str(BLIMP)).parts()}
     assert len(parts) == 67
     asked = {name: part.pairs for name, part in parts.items() if part.pairs is not None}
@@ -82,14 +82,14 @@ def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not() -> None:
         ("irregular_past_participle_verbs", "The Borgias", "Borgias", ("wore", "worn"), "good"),
     ],
 )  # fmt: skip
-def test_labels_and_cues(paradigm: str, prefix: str, cue: str, words: tuple[str, str], label: str) -> None:
+def test_labels_and_cues(paradigm, prefix, cue, words, label):
     pairs = load_phenomenon(f"blimp:{BLIMP / paradigm}.jsonl")
     (pair,) = (pair for pair in pairs if pair.prefix == prefix and pair.words == words)
     assert (pair.cue_word, pair.label, pair.group) == (cue, label, paradigm)
 
 
 @published
-def test_a_folder_is_asked_with_the_labels_of_most_paradigms() -> None:
+def test_a_folder_is_asked_with_the_labels_of_most_paradigms():
     pairs = load_phenomenon(f"blimp:{BLIMP}")
     assert pairs.fingerprint() == "7acfc14179814e5a"
     assert (pairs.name, pairs.labels, len(pairs.groups)) == ("blimp", NUMBER, 10)
@@ -123,7 +123,7 @@ def write(path: Path, *rows: dict[str, object]) -> str:
     return f"blimp:{path}"
 
 
-def test_the_sentences_suffice(tmp_path: Path) -> None:
+def test_the_sentences_suffice(tmp_path):
     """As Hugging Face has BLiMP: without the fields of the one-prefix method."""
     bare = [
         {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", "UID": "bare"},
@@ -133,12 +133,12 @@ def test_the_sentences_suffice(tmp_path: Path) -> None:
     assert load_phenomenon(write(tmp_path / "a.jsonl", *bare)).pairs == whole.pairs
 
 
-def test_rows_that_ask_for_the_other_form_are_counterfactuals(tmp_path: Path) -> None:
+def test_rows_that_ask_for_the_other_form_are_counterfactuals(tmp_path):
     first, second = load_phenomenon(write(tmp_path / "a.jsonl", row(), other()))
     assert first.counterfactuals == second.counterfactuals == ("The cats", "The cat")
 
 
-def test_continuations_of_several_words(tmp_path: Path) -> None:
+def test_continuations_of_several_words(tmp_path):
     rows = [
         row(one_prefix_word_good="drove to", one_prefix_word_bad="driven to"),
         row(one_prefix_word_good="had left", one_prefix_word_bad="had leave"),
@@ -157,7 +157,7 @@ def test_continuations_of_several_words(tmp_path: Path) -> None:
         ({"one_prefix_method": False}, "compares whole sentences"),
     ],
 )
-def test_bad_rows(changed: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_bad_rows(changed, message, tmp_path):
     spec = write(tmp_path / "a.jsonl", row(), {**row(), **changed}, other())
     with pytest.raises(PivotalError, match=message):
         load_phenomenon(spec)
@@ -166,6 +166,6 @@ def test_bad_rows(changed: dict[str, object], message: str, tmp_path: Path) -> N
         assert len(pairs) == 2 and "Left out 1 bad row" in pairs.notes[-1] and "line 2" in pairs.notes[-1]
 
 
-def test_a_folder_without_files(tmp_path: Path) -> None:
+def test_a_folder_without_files(tmp_path):
     with pytest.raises(PivotalError, match=r"must hold the .jsonl files of BLiMP"):
         load_phenomenon(f"blimp:{tmp_path}")

@@ -59,7 +59,7 @@ NATIVE = json.dumps({"prefix": "The café", "cue": 1, "words": {"a": "is", "b": 
         ("a .", "a ,", ("a", ".", ",")),
     ],
 )
-def test_the_difference_of_sentences(good: str, bad: str, found: tuple[str, str, str]) -> None:
+def test_the_difference_of_sentences(good, bad, found):
     assert between_sentences(good, bad) == found
 
 
@@ -71,7 +71,7 @@ def test_the_difference_of_sentences(good: str, bad: str, found: tuple[str, str,
         ("The cat sleeps", "The cat has slept"),
     ],
 )
-def test_differences_that_are_no_question(good: str, bad: str) -> None:
+def test_differences_that_are_no_question(good, bad):
     with pytest.raises(PivotalError, match="begin alike and differ in one word, but they are"):
         between_sentences(good, bad)
 
@@ -86,23 +86,21 @@ def test_differences_that_are_no_question(good: str, bad: str) -> None:
         ([("The cat", "runs", "run"), ("Cats", "eat", "eats")], ("good", "bad"), ("good",) * 2),  # not connected
     ],
 )  # fmt: skip
-def test_labels_are_the_words_or_good_and_bad(
-    rows: list[tuple[str, str, str]], labels: tuple[str, str], good: tuple[str, ...]
-) -> None:
+def test_labels_are_the_words_or_good_and_bad(rows, labels, good):
     pairs = assemble("some", [Choice("here", *row) for row in rows], BadRows(skip=False))
     assert pairs.labels == labels and tuple(pair.label for pair in pairs) == good
     assert ("a column label can state" in pairs.notes[0]) == (labels == ("good", "bad"))
 
 
 @pytest.mark.parametrize(("cue", "found"), [("cat", True), ("1", True), ("near", False), ("2", False)])
-def test_a_row_that_differs_at_the_cue_is_the_counterfactual(cue: str, found: bool, tmp_path: Path) -> None:
+def test_a_row_that_differs_at_the_cue_is_the_counterfactual(cue, found, tmp_path):
     text = f"prefix,cue,good,bad\nThe cat near it,{cue},is,are\nThe cats near it,cats,are,is\n"
     first, second = read(tmp_path, "a.csv", text, "table")
     both = ("The cat near it", "The cats near it")
     assert (first.counterfactuals, second.counterfactuals) == (both if found else ("", ""), both)
 
 
-def test_the_cue_is_where_the_prefixes_of_two_rows_differ(tmp_path: Path) -> None:
+def test_the_cue_is_where_the_prefixes_of_two_rows_differ(tmp_path):
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\nThe old king near us,is,are\n"
     pairs = read(tmp_path, "a.csv", text, "table")
     assert [pair.cue for pair in pairs] == [1, 1, None]
@@ -110,13 +108,13 @@ def test_the_cue_is_where_the_prefixes_of_two_rows_differ(tmp_path: Path) -> Non
     assert any(note.startswith("1 of 3 pairs have no cue") and "column cue" in note for note in pairs.notes)
 
 
-def test_a_contradicting_row_is_no_counterfactual(tmp_path: Path) -> None:
+def test_a_contradicting_row_is_no_counterfactual(tmp_path):
     """A prefix is not its own counterfactual. `check` reports that the labels contradict each other."""
     pairs = read(tmp_path, "a.csv", "prefix,good,bad\nThe cat,is,are\nThe cat,are,is\n", "table")
     assert len(pairs) == 2 and {pair.counterfactuals for pair in pairs} == {("", "")}
 
 
-def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
+def test_the_first_line_tells_the_delimiter(tmp_path):
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")
     assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
@@ -126,7 +124,7 @@ def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
     assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
 
 
-def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\]"):
         read(tmp_path, "a.parquet", b"PAR1", "table")
@@ -137,7 +135,7 @@ CSV += "2,The cats sleep.,The cats sleeps.,y\n"
 KEYED = [dict(zip(("prefix", "good", "bad"), row, strict=True)) for row in ROWS]
 
 
-def test_a_table_with_a_map_of_columns(tmp_path: Path) -> None:
+def test_a_table_with_a_map_of_columns(tmp_path):
     columns = "good=right sentence, bad=wrong sentence, group=kind"
     pairs = read(tmp_path, "a.csv", CSV, "table", columns=columns)
     assert pairs.labels == ("sleeps", "sleep") and pairs.groups == {"x": 1, "y": 1}
@@ -146,7 +144,7 @@ def test_a_table_with_a_map_of_columns(tmp_path: Path) -> None:
     assert read(tmp_path, "a.tsv", CSV.replace(",", "\t"), "table", columns=columns).pairs == pairs.pairs
 
 
-def test_usual_names_need_no_map(tmp_path: Path) -> None:
+def test_usual_names_need_no_map(tmp_path):
     text = "Prefix,Good,Bad,cue,label\nThe cat,is,are,cat,sg\nThe cats,are,is,1,pl\n"
     pairs = read(tmp_path, "a.csv", text, "table")
     assert pairs.labels == ("sg", "pl") and [pair.cue for pair in pairs] == [1, 1]
@@ -166,7 +164,7 @@ def test_usual_names_need_no_map(tmp_path: Path) -> None:
         ("goood=kind", r"'goood=kind' is not of this form. Did you mean 'good'\?"),
     ],
 )
-def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
+def test_bad_maps(columns, message, tmp_path):
     with pytest.raises(PivotalError, match=message):
         read(tmp_path, "a.csv", CSV, "table", columns=columns)
 
@@ -179,7 +177,7 @@ def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_a_bad_row_is_told_or_left_out(row: str, message: str, suffix: str, tmp_path: Path) -> None:
+def test_a_bad_row_is_told_or_left_out(row, message, suffix, tmp_path):
     lines = ["The cat,is old.,are old.,sg", "The cats,are old,is old,pl", row]
     table = [line.split(",") for line in ("Satz,right,wrong,n", *lines)]
     text = "\n".join(map(",".join, table))
@@ -193,14 +191,14 @@ def test_a_bad_row_is_told_or_left_out(row: str, message: str, suffix: str, tmp_
     assert pairs.notes[-1].startswith("Left out 1 bad row: ") and "--skip-bad" not in pairs.notes[-1]
 
 
-def test_the_other_prefix_is_another_one(tmp_path: Path) -> None:
+def test_the_other_prefix_is_another_one(tmp_path):
     """A prefix is not its own counterfactual."""
     text = "prefix,good,bad,other\nThe cat,is,are,The cat\nThe cats,are,is,The cat\n"
     with pytest.raises(PivotalError, match=r"line 2: .* must differ from the prefix, but both are “The cat”"):
         read(tmp_path, "a.csv", text, "table")
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.table({key: [row[key] for row in KEYED] for key in KEYED[0]})
@@ -211,7 +209,7 @@ def test_parquet(tmp_path: Path) -> None:
         load_phenomenon(f"table:{tmp_path / 'a.parquet'}")
 
 
-def test_sentences(tmp_path: Path) -> None:
+def test_sentences(tmp_path):
     pairs = read(tmp_path, "a.txt", TABS, "sentences")
     assert pairs.labels == ("sleeps", "sleep") and pairs.name == "a"
     first, second = pairs
@@ -228,7 +226,7 @@ def test_sentences(tmp_path: Path) -> None:
         ("The cat sleeps here\tThe cat sleep there", "line 2: .*differ in one word"),
     ],
 )
-def test_bad_lines_are_told_or_left_out(line: str, message: str, tmp_path: Path) -> None:
+def test_bad_lines_are_told_or_left_out(line, message, tmp_path):
     text = TABS.replace("\n", f"\n{line}\n", 1)
     with pytest.raises(PivotalError, match=message):
         read(tmp_path, "a.txt", text, "sentences")
@@ -237,7 +235,7 @@ def test_bad_lines_are_told_or_left_out(line: str, message: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("lines", [True, False])
-def test_prompts_and_answers(lines: bool, tmp_path: Path) -> None:
+def test_prompts_and_answers(lines, tmp_path):
     text = "\n".join(map(json.dumps, PROMPTS)) if lines else json.dumps(PROMPTS)
     pairs = read(tmp_path, "a.json", text, "circuits")
     assert pairs.labels == ("has", "have") and len(pairs) == 4
@@ -248,7 +246,7 @@ def test_prompts_and_answers(lines: bool, tmp_path: Path) -> None:
     assert "the word that differs from the other prefix" in " ".join(pairs.notes)
 
 
-def test_prompts_with_sets_of_answers(tmp_path: Path) -> None:
+def test_prompts_with_sets_of_answers(tmp_path):
     texts = {"clean": "The war lasted from 1732 to 17", "corrupt": "The war lasted from 1701 to 17"}
     answers = {"answers": ["33", "34"], "wrong_answers": ["02", "03"]}
     content = json.dumps({"prompts": [texts | answers]})
@@ -264,12 +262,12 @@ def test_prompts_with_sets_of_answers(tmp_path: Path) -> None:
         ({"clean_answer": " have"}, "two different words"),
     ],
 )
-def test_bad_prompts(change: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_bad_prompts(change, message, tmp_path):
     with pytest.raises(PivotalError, match=message):
         read(tmp_path, "a.json", json.dumps([{**PROMPTS[0], **change}, PROMPTS[1]]), "circuits")
 
 
-def test_a_suite_of_syntaxgym_has_the_labels_of_its_conditions(tmp_path: Path) -> None:
+def test_a_suite_of_syntaxgym_has_the_labels_of_its_conditions(tmp_path):
     pairs = read(tmp_path, "a.json", json.dumps(SUITE), "syntaxgym")
     assert (pairs.name, pairs.labels) == ("agreement", ("good_sing", "good_plur"))
     first, second = pairs
@@ -278,7 +276,7 @@ def test_a_suite_of_syntaxgym_has_the_labels_of_its_conditions(tmp_path: Path) -
     assert second.label == "good_plur" and second.words == first.words
 
 
-def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
+def test_suites_that_cannot_be_asked(tmp_path):
     two = {**SUITE, "predictions": [{"formula": "(4;%good_sing%) < (4;%good_plur%)"}]}
     with pytest.raises(PivotalError, match="one word after two prefixes"):
         read(tmp_path, "a.json", json.dumps(two), "syntaxgym")
@@ -303,7 +301,7 @@ def test_suites_that_cannot_be_asked(tmp_path: Path) -> None:
         ("a.txt", TABS),
     ],
 )
-def test_a_file_that_is_named_without_its_reader(name: str, text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_named_without_its_reader(name, text, tmp_path):
     with pytest.raises(PivotalError, match="write its reader before the path, such as blimp:PATH"):
         read(tmp_path, name, text)
     with pytest.raises(PivotalError, match="has no 'dog'") as refused:

@@ -33,7 +33,7 @@ def pairs_of(name: str) -> PairSet:
 
 
 @every
-def test_its_pairs_are_sound_and_balanced(name: str) -> None:
+def test_its_pairs_are_sound_and_balanced(name):
     pairs, file = pairs_of(name), FILES[name]
     assert file.name == name and len(pairs) == file.size() and 100 <= len(pairs) <= 12_000
     assert len({(pair.prefix, pair.words) for pair in pairs}) == len(pairs)
@@ -51,7 +51,7 @@ def test_its_pairs_are_sound_and_balanced(name: str) -> None:
 
 
 @every
-def test_its_summary_shows_a_pair_that_it_can_make(name: str) -> None:
+def test_its_summary_shows_a_pair_that_it_can_make(name):
     file = FILES[name]
     shown = re.search(r": '(.+)' (\S+) (or|, not) (\S+)$", file.summary.replace(", not", " , not"))
     assert shown, file.summary
@@ -77,7 +77,7 @@ def _may_make(template: Template, prefix: str) -> bool:
 
 
 @every
-def test_a_model_knows_it(name: str) -> None:
+def test_a_model_knows_it(name):
     """`python scripts/phenomena_table.py` measures what is new."""
     import phenomena_table
 
@@ -88,7 +88,7 @@ def test_a_model_knows_it(name: str) -> None:
     assert any(knows) or name in UNLABELLED
 
 
-def test_the_page_shows_the_figures() -> None:
+def test_the_page_shows_the_figures():
     import phenomena_table
 
     page = (ROOT / "docs" / "phenomena.md").read_text(encoding="utf-8")

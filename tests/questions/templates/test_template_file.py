@@ -3,7 +3,6 @@
 import gzip
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,7 @@ def one(templates: str, lexicon: str = "noun: [{a: man, b: woman}, {a: king, b: 
 # -- good files -------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_makes_every_sentence_for_both_labels() -> None:
+def test_a_file_makes_every_sentence_for_both_labels():
     pairs = made(GOOD)
     assert (pairs.name, pairs.labels, pairs.held_out) == ("toy", ("singular", "plural"), 10)
     first, second = pairs[:2]
@@ -55,7 +54,7 @@ def test_a_file_makes_every_sentence_for_both_labels() -> None:
     assert pairs.groups == {"plain": 8, "adjective": 12}
 
 
-def test_line_ends_marks_encodings_and_compression_do_not_matter(tmp_path: Path) -> None:
+def test_line_ends_marks_encodings_and_compression_do_not_matter(tmp_path):
     windows = "\ufeff" + GOOD.replace("\n", "\r\n")
     contents = (windows.encode(), GOOD.encode("utf-16"), gzip.compress(GOOD.encode()))
     for suffix, content in zip((".yml", ".yaml", ".yaml.gz"), contents, strict=True):
@@ -66,7 +65,7 @@ def test_line_ends_marks_encodings_and_compression_do_not_matter(tmp_path: Path)
         load_phenomenon(tmp_path / "toy.yml")
 
 
-def test_all_values_are_words() -> None:
+def test_all_values_are_words():
     pairs = one(
         "{prefix: '{no} man', words: [null, true]}",
         "no: [{a: no, b: yes}, {a: 1912, b: 2001-01-01}, {a: ~, b: .}]",
@@ -75,7 +74,7 @@ def test_all_values_are_words() -> None:
     assert pairs[0].words == ("null", "true")
 
 
-def test_slots_of_every_kind() -> None:
+def test_slots_of_every_kind():
     lexicon = "noun: [{a: man, b: woman}, {a: king, b: queen}, {a: son, b: daughter}]"
     pairs = one('{prefix: "{Noun} x {noun2.b} {noun3.any}", words: [he, she], cue: noun}', lexicon)
     assert len(set(pairs)) == len(pairs) == 6 * 2 * 2
@@ -87,19 +86,19 @@ def test_slots_of_every_kind() -> None:
     assert chosen[0].counterfactuals[1] == "Woman" + chosen[0].prefix.removeprefix("Man")
 
 
-def test_several_slots_agree_and_the_cue_is_named() -> None:
+def test_several_slots_agree_and_the_cue_is_named():
     pairs = one('{prefix: "The {noun} , {who} sang ,", cue: noun, words: [he, she]}', """noun: [{a: man, b: woman}]
   who: [{a: his wife, b: her husband}]""")  # fmt: skip
     assert pairs[0].counterfactuals == ("The man , his wife sang ,", "The woman , her husband sang ,")
     assert [pair.cue for pair in pairs] == [1, 1]
 
 
-def test_the_cue_of_several_words_is_its_last_word() -> None:
+def test_the_cue_of_several_words_is_its_last_word():
     pairs = one("{prefix: 'The {noun} said', words: [he, she]}", "noun: [{a: old man, b: old woman}]")
     assert [pair.cue_word for pair in pairs] == ["man", "woman"]
 
 
-def test_a_prefix_for_each_label() -> None:
+def test_a_prefix_for_each_label():
     pairs = one("""words: {a: "{name1}", b: "{name2}"}
     prefix:
       a: "{name1} met {name2} , and {name2} thanked"
@@ -110,7 +109,7 @@ def test_a_prefix_for_each_label() -> None:
     assert pairs[0].counterfactuals[1] == pairs[1].prefix == "Ann met Bob , and Ann thanked"
 
 
-def test_words_are_a_list_two_words_or_sets() -> None:
+def test_words_are_a_list_two_words_or_sets():
     prefix = 'prefix: "The {noun} and"'
     assert one(f"{{{prefix}, words: [he, she]}}")[0].words == ("he", "she")
     assert one(f"{{{prefix}, words: {{b: she, a: he}}}}")[0].words == ("he", "she")
@@ -121,7 +120,7 @@ def test_words_are_a_list_two_words_or_sets() -> None:
     assert one(f"{{{prefix}, words: be}}", sets)[0].word_sets == (("is", "was"), ("are", "were"))
 
 
-def test_without_a_label_neither_word_is_right() -> None:
+def test_without_a_label_neither_word_is_right():
     common = 'words: [he, she], label: none, cue: job, prefix: "The {job} said"'
     lexicon = "job: [nurse, doctor]"
     plain = one(f"{{{common}}}", lexicon)
@@ -132,7 +131,7 @@ def test_without_a_label_neither_word_is_right() -> None:
         assert pairs[0].counterfactuals == both and pairs[0].prefix == "The nurse said"
 
 
-def test_conditions_choose_among_the_words() -> None:
+def test_conditions_choose_among_the_words():
     lexicon = """noun: [{a: man, b: men, kind: x}, {a: car, b: cars, kind: y}, {a: cat, b: cats, kind: x}]
   verb: [{word: sang, kind: x}, {word: broke, kind: y}]"""
     template = 'words: [he, she], counterfactual: none, prefix: "The {noun} that {verb.word} and"'
@@ -142,7 +141,7 @@ def test_conditions_choose_among_the_words() -> None:
     assert {pair.counterfactuals for pair in pairs} == {("", "")}
 
 
-def test_lexemes_are_the_cue_and_the_words_unless_named() -> None:
+def test_lexemes_are_the_cue_and_the_words_unless_named():
     text = GOOD.replace("words: noun", "words: noun\nlexemes: {thing: noun, property: adj}")
     assert {pair.lexemes for pair in made(text)[:8]} == {(("thing", "book"),), (("thing", "car"),)}
     assert dict(made(text)[8].lexemes).keys() == {"thing", "property"}
@@ -179,7 +178,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("good", "bad", "said"), SLIPS, ids=[f"{bad[:50]!r}" for _, bad, _ in SLIPS])
-def test_slips_are_told_with_their_place(good: str, bad: str, said: str) -> None:
+def test_slips_are_told_with_their_place(good, bad, said):
     assert good in GOOD
     text = GOOD.replace(good, bad, 1)
     pattern = re.escape(said).replace(r"\.\*", ".*")
@@ -188,7 +187,7 @@ def test_slips_are_told_with_their_place(good: str, bad: str, said: str) -> None
     assert str(caught.value).startswith("toy.yaml") and "\n" not in str(caught.value)
 
 
-def test_words_that_no_sentence_has_are_noted() -> None:
+def test_words_that_no_sentence_has_are_noted():
     assert not made(GOOD).notes
     lexicon = "noun: [{a: man, b: woman, k: x}, {a: king, b: queen, k: y}]\n  verb: [{w: died, k: x}, {w: fell, k: z}]"
     pairs = one(
@@ -200,7 +199,7 @@ def test_words_that_no_sentence_has_are_noted() -> None:
     assert len(pairs.notes) == 1 and pairs.notes[0].startswith(said)
 
 
-def test_too_many_pairs_ask_for_a_sample() -> None:
+def test_too_many_pairs_ask_for_a_sample():
     words = "[" + ", ".join(f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)) + "]"
     text = f"""labels: [a, b]
 words: [he, she]
@@ -223,7 +222,7 @@ templates:
         made(text.replace("{x} {y} {z}", "{x1} {x2} {x3}"))
 
 
-def test_the_new_file_works_and_has_a_known_vocabulary(tmp_path: Path) -> None:
+def test_the_new_file_works_and_has_a_known_vocabulary(tmp_path):
     path = write_new(tmp_path / "mine")
     assert path == tmp_path / "mine.yaml"
     pairs = load_phenomenon(path)
@@ -232,7 +231,7 @@ def test_the_new_file_works_and_has_a_known_vocabulary(tmp_path: Path) -> None:
     assert {word for pair in pairs for word in (*pair.prefix.split(), *pair.words)} <= known
 
 
-def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path: Path) -> None:
+def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path):
     path = write_new(tmp_path / "folder" / "mine.yml", like="reflexive-gender")
     assert path.name == "mine.yml" and load_phenomenon(path).name == "mine"
     assert load_phenomenon(path).pairs == load_phenomenon("reflexive-gender").pairs
@@ -247,7 +246,7 @@ def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path: Path) -> None:
         ("taken", None, "exists already, and nothing was written"),
     ],
 )
-def test_what_cannot_be_written_is_explained(tmp_path: Path, name: str, like: str | None, said: str) -> None:
+def test_what_cannot_be_written_is_explained(tmp_path, name, like, said):
     (tmp_path / "taken.yaml").write_text("mine")
     with pytest.raises(PivotalError, match=said.replace("?", r"\?")):
         write_new(tmp_path / name, like)

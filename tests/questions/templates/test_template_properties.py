@@ -79,12 +79,12 @@ def outcome(text: str) -> PairSet | str:
         return said
 
 
-def test_the_whole_content_is_good() -> None:
+def test_the_whole_content_is_good():
     assert isinstance(outcome(yaml.safe_dump(CONTENT)), PairSet)
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_value_wrong_in_every_way_is_told_or_works(step: int) -> None:
+def test_every_value_wrong_in_every_way_is_told_or_works(step):
     """With the step 1 every value in every place; otherwise a part of the values, another one in each place."""
     told = Counter(
         isinstance(outcome(json.dumps(spoilt(CONTENT, path, wrong))), str)
@@ -103,7 +103,7 @@ TEXT = yaml.safe_dump(CONTENT, sort_keys=False)
     st.integers(0, 30),
     st.text(alphabet=st.sampled_from(list("{}[]:,-#&*!|>'\"%@` \n\tax.=\x00\ufeff\u2028é0")), max_size=6),
 )
-def test_a_text_with_a_hole_and_an_insertion_is_told_or_works(start: int, length: int, inserted: str) -> None:
+def test_a_text_with_a_hole_and_an_insertion_is_told_or_works(start, length, inserted):
     outcome(TEXT[:start] + inserted + TEXT[start + length :])
 
 
@@ -119,9 +119,7 @@ def test_a_text_with_a_hole_and_an_insertion_is_told_or_works(start: int, length
     share=st.floats(0.01, 1.2),
     seed=st.integers(0, 99),
 )
-def test_a_sample_is_balanced(
-    cues: int, fillers: int, words: int, free: bool, share: float, seed: int
-) -> None:
+def test_a_sample_is_balanced(cues, fillers, words, free, share, seed):
     variants = 2 if free else 1
     whole = 2 * cues * fillers * words * variants
     size = max(2 * variants, math.floor(share * whole))

@@ -12,11 +12,10 @@ from pivotal.searches.base import Attempt, Stages
 from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.learner import filled
 from pivotal.searches.tools.refit import Refit
-from pivotal.units import Steps
 
 
 @BOTH_STEPS
-def test_the_planted_units_learn_values_that_flip_and_decoys_do_not(steps: Steps) -> None:
+def test_the_planted_units_learn_values_that_flip_and_decoys_do_not(steps):
     problem, planted = planted_problem(steps), plant()
     mask = mask_of(problem, planted.units, planted.decoys)
     values = Refit(updates=40).fit(problem, mask).values
@@ -26,7 +25,7 @@ def test_the_planted_units_learn_values_that_flip_and_decoys_do_not(steps: Steps
     assert (values[0, 0][on[0]] > 0).all() and (values[0, 1][on[1]] < 0).all()  # singular is +, plural is -
 
 
-def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
+def test_values_stay_where_the_site_can_reach_and_off_the_other_units():
     problem, planted = planted_problem().with_values("unbounded"), plant()
     mask = mask_of(problem, planted.units, planted.decoys)
     values = Refit(terms=Terms(margin=50.0), updates=60, rate=0.5).fit(problem, mask).values
@@ -37,7 +36,7 @@ def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
 
 
 @pytest.mark.slow
-def test_the_kl_bound_is_kept_on_the_sample() -> None:
+def test_the_kl_bound_is_kept_on_the_sample():
     problem, planted = planted_problem(), plant()
     mask = mask_of(problem, planted.units)
     free = Refit(terms=Terms(margin=3.0), updates=60).fit(problem, mask)
@@ -52,7 +51,7 @@ def test_the_kl_bound_is_kept_on_the_sample() -> None:
     assert free.price.tolist() == [[0]] and bounded.price.item() > 0
 
 
-def test_a_refit_is_never_worse_than_what_it_started_from() -> None:
+def test_a_refit_is_never_worse_than_what_it_started_from():
     problem, planted = planted_problem("single"), plant()
     mask = mask_of(problem, planted.units)
     good = Refit(updates=60).fit(problem, mask).values
@@ -61,7 +60,7 @@ def test_a_refit_is_never_worse_than_what_it_started_from() -> None:
     assert terms.loss(problem.run(mask, wild)) <= terms.loss(problem.run(mask, good)) + 1e-6
 
 
-def test_sets_are_fitted_independently_and_the_seed_decides() -> None:
+def test_sets_are_fitted_independently_and_the_seed_decides():
     problem, planted = planted_problem("single"), plant()
     mask = mask_of(problem, planted.units, planted.decoys)
     refit = Refit(updates=15)
@@ -71,7 +70,7 @@ def test_sets_are_fitted_independently_and_the_seed_decides() -> None:
     assert torch.allclose(both[:1], alone, atol=1e-5)
 
 
-def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded() -> None:
+def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded():
     problem, planted = planted_problem(), plant()
     mask = mask_of(problem, planted.units)
     values = problem.measure_activations().target[None]
@@ -87,7 +86,7 @@ def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded()
     assert kl(64, max_kl=100.0) <= exact * 1.0001
 
 
-def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
+def test_units_that_break_the_bound_at_any_value_are_let_go():
     problem = planted_problem()
     own = problem.measure_activations().own
     alone = torch.eye(len(problem.space))[:, None].expand(-1, 2, -1)
@@ -104,7 +103,7 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
     assert all(stages["final"]["kl"] <= 1.1 * bound for stages in found.stages)
 
 
-def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
+def test_a_run_is_refitted_only_when_its_mask_has_changed():
     """A mask within the budget is fitted once. A larger one gets half refits until it is within it: 6, 4, 3 units."""
     problem = planted_problem()
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
@@ -118,7 +117,7 @@ def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
     assert alone.train_score[0] == pytest.approx(found.train_score[0], rel=1e-4)
 
 
-def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
+def test_a_run_that_loses_a_unit_at_the_end_is_refitted():
     problem = planted_problem()
     kept, more = [problem.space.flat(unit) for unit in plant().units], 0
     assert more not in kept
@@ -137,7 +136,7 @@ PLANTED = plant(hidden=128)
 SOME = PAIRS.sample(120)
 
 
-def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
+def test_a_mask_is_filled_with_the_units_that_help_most():
     problem = Problem(PLANTED.model, SOME, values="natural")
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
     there = problem.space.flat(PLANTED.units[0])
@@ -151,13 +150,13 @@ def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
     assert filled(problem, Terms(), found, values, 3, 0).equal(found)
 
 
-def test_the_learner_starts_with_few_units_inside_the_natural_range() -> None:
+def test_the_learner_starts_with_few_units_inside_the_natural_range():
     search = LearnedMask(max_units=3)
     assert search.learner(Problem(PLANTED.model, SOME, values="natural"), 1, 0).pool == 64
     assert search.learner(Problem(PLANTED.model, SOME, values="unbounded"), 1, 0).pool == 128
 
 
-def test_a_stage_that_changes_nothing_has_the_scores_of_the_last_one_and_costs_nothing() -> None:
+def test_a_stage_that_changes_nothing_has_the_scores_of_the_last_one_and_costs_nothing():
     problem = planted_problem("single", pairs=40)
     mask, values = torch.zeros(1, 2, len(problem.space)), torch.zeros(1, 2, problem.space.coordinates)
     mask[..., problem.space.flat(plant().units[0])] = 1.0

@@ -13,7 +13,7 @@ from pivotal.searches.tools.lagrangian import Adam, Bounds, Multiplier
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
 
 
-def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run() -> None:
+def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run():
     multiplier = Multiplier(3, rate=0.5)
     assert multiplier.value.tolist() == [0, 0, 0]
     multiplier.ascend(torch.tensor([2.0, -2.0, 0.0]))
@@ -23,7 +23,7 @@ def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run
 
 
 @given(st.lists(floats(-5, 5, width=32), min_size=1, max_size=30), floats(0.01, 5), floats(0, 5))
-def test_the_pressure_stays_in_its_range(violations: list[float], rate: float, damping: float) -> None:
+def test_the_pressure_stays_in_its_range(violations, rate, damping):
     multiplier = Multiplier(1, rate, damping=damping, largest=3.0)
     for violation in violations:
         multiplier.ascend(torch.tensor([violation]))
@@ -41,7 +41,7 @@ def test_the_pressure_stays_in_its_range(violations: list[float], rate: float, d
         (0.0, 3.0, 100.0, 20.0),
     ],
 )
-def test_the_slope_is_the_pressure(value: float, damping: float, violation: float, slope: float) -> None:
+def test_the_slope_is_the_pressure(value, damping, violation, slope):
     multiplier = Multiplier(1, 0.1, damping=damping)
     multiplier.value = torch.tensor([value])
     by = torch.tensor([violation], requires_grad=True)
@@ -49,7 +49,7 @@ def test_the_slope_is_the_pressure(value: float, damping: float, violation: floa
     assert by.grad is not None and by.grad.item() == pytest.approx(slope)
 
 
-def test_gradient_descent_with_a_multiplier_solves_a_constrained_problem() -> None:
+def test_gradient_descent_with_a_multiplier_solves_a_constrained_problem():
     """min (x - 3)^2 subject to log(x / 1) <= 0 has its solution at the bound, with lambda = 4."""
     x = torch.tensor([2.5], requires_grad=True)
     multiplier = Multiplier(1, 0.1, damping=5.0)
@@ -68,7 +68,7 @@ def bound(runs: int = 1, *bounds: float) -> Bounds:
     return Bounds(runs, torch.tensor(bounds or [0.1]), rate=0.1, damping=1.0)
 
 
-def test_every_cost_has_its_own_multiplier_and_an_infinite_bound_none() -> None:
+def test_every_cost_has_its_own_multiplier_and_an_infinite_bound_none():
     constraint = bound(1, 0.1, 0.1, torch.inf)
     costs = torch.tensor([[0.5, 0.01, 9.0]], requires_grad=True)
     for _ in range(5):
@@ -79,7 +79,7 @@ def test_every_cost_has_its_own_multiplier_and_an_infinite_bound_none() -> None:
     assert (constraint.price > 0).tolist() == [[True, False, False]]
 
 
-def test_a_change_is_pushed_towards_zero_from_either_side() -> None:
+def test_a_change_is_pushed_towards_zero_from_either_side():
     """The first cost is KL, which is never negative."""
     costs = torch.tensor([[0.0, 0.5, -0.5, 0.2, 0.02]], requires_grad=True)
     constraint = bound(1, *[0.1] * 5)
@@ -92,7 +92,7 @@ def test_a_change_is_pushed_towards_zero_from_either_side() -> None:
     assert up == -down > 0 and less > 0 and kept == 0
 
 
-def test_a_large_excess_does_not_push_in_proportion() -> None:
+def test_a_large_excess_does_not_push_in_proportion():
     slopes = []
     for size in (0.2, 20.0):
         constraint = bound()
@@ -104,7 +104,7 @@ def test_a_large_excess_does_not_push_in_proportion() -> None:
     assert slopes[1] / slopes[0] == pytest.approx(7.64, abs=0.1)
 
 
-def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
+def test_state_and_restore_continue_as_if_nothing_had_happened():
     series = [torch.tensor([[k]]) for k in (0.5, 0.1, 0.9, 0.3, 0.2)]
     whole = _terms(bound(), series)
     first, second = bound(), bound()
@@ -113,7 +113,7 @@ def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
     assert _terms(second, series[2:]) == whole[2:]
 
 
-def test_a_term_can_be_asked_for_again() -> None:
+def test_a_term_can_be_asked_for_again():
     """An update that ran out of memory is begun again: only `ascend` may change what comes next."""
     once, twice = bound(), bound()
     for size in (0.5, 0.1, 0.9):
@@ -133,7 +133,7 @@ def _terms(constraint: Bounds, series: list[torch.Tensor]) -> list[float]:
     return found
 
 
-def test_adam_is_that_of_pytorch() -> None:
+def test_adam_is_that_of_pytorch():
     start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     ours, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
     optimiser, reference = Adam([(ours, 0.1)]), torch.optim.Adam([theirs], 0.1, betas=(0.9, 0.99))

@@ -34,7 +34,7 @@ def one_unit_set(problem: Problem, unit: int = 5) -> tuple[torch.Tensor, torch.T
     return mask, values
 
 
-def test_the_grid_spans_what_a_unit_can_reach_and_ends_with_its_natural_value() -> None:
+def test_the_grid_spans_what_a_unit_can_reach_and_ends_with_its_natural_value():
     problem = problem_of()
     grid = grid_of(problem, 4)
     assert grid.shape == (4, 2, 64)
@@ -43,7 +43,7 @@ def test_the_grid_spans_what_a_unit_can_reach_and_ends_with_its_natural_value() 
 
 
 @BOTH_STEPS
-def test_the_first_order_gain_is_the_slope_of_the_loss(steps: Steps) -> None:
+def test_the_first_order_gain_is_the_slope_of_the_loss(steps):
     problem, terms = problem_of(steps), Terms()
     mask, values = one_unit_set(problem)
     grid = grid_of(problem, 3)
@@ -64,7 +64,7 @@ def test_the_first_order_gain_is_the_slope_of_the_loss(steps: Steps) -> None:
             assert float(gain[unit]) == pytest.approx(best, abs=2e-3, rel=2e-2)
 
 
-def test_gains_begin_at_the_first_site_asked_for() -> None:
+def test_gains_begin_at_the_first_site_asked_for():
     problem, terms = planted_problem(pairs=60), Terms()
     mask, values = one_unit_set(problem)
     ends = ends_of(grid_of(problem, 3))
@@ -77,7 +77,7 @@ def test_gains_begin_at_the_first_site_asked_for() -> None:
 
 @BOTH_STEPS
 @pytest.mark.parametrize("kl_weight", [0.0, 0.5])
-def test_every_direction_gets_its_best_value(steps: Steps, kl_weight: float) -> None:
+def test_every_direction_gets_its_best_value(steps, kl_weight):
     """The values of the two directions are chosen apart; trying all combinations must not do better."""
     problem, terms = problem_of(steps), Terms(kl_weight=kl_weight)
     mask, values = one_unit_set(problem)
@@ -100,7 +100,7 @@ def test_every_direction_gets_its_best_value(steps: Steps, kl_weight: float) -> 
         assert float(found.accuracy[0, column]) == pytest.approx(expected, abs=1e-5)
 
 
-def test_scores_are_those_of_the_loss() -> None:
+def test_scores_are_those_of_the_loss():
     problem, terms = problem_of(), Terms()
     mask, values = one_unit_set(problem)
     scores = score_runs(problem, terms, torch.zeros(1, 1), mask.float(), values)
@@ -109,7 +109,7 @@ def test_scores_are_those_of_the_loss() -> None:
     assert float(scores.accuracy.sum()) == pytest.approx(float(outcome.flipped().float().mean()), abs=1e-6)
 
 
-def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None:
+def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone():
     problem, terms = problem_of(), Terms()
     mask = torch.zeros(1, 2, 64, dtype=torch.bool)
     values = torch.zeros(mask.shape)
@@ -120,7 +120,7 @@ def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None
     assert 0 < float(one.accuracy) < float(both.accuracy)
 
 
-def test_units_are_placed_with_all_their_coordinates() -> None:
+def test_units_are_placed_with_all_their_coordinates():
     space = UnitSpace((Site("a", 2), Site("b", 2, size=3)))
     grid = torch.arange(2 * 2 * 8, dtype=torch.float32).view(2, 2, 8)
     point = torch.tensor([[[0, 1], [1, 0]]])  # unit 1 low and unit 3 high in direction 0, the other way in 1
@@ -132,13 +132,13 @@ def test_units_are_placed_with_all_their_coordinates() -> None:
     assert torch.equal(values[0], expected)
 
 
-def test_the_coordinates_of_a_unit_are_gathered() -> None:
+def test_the_coordinates_of_a_unit_are_gathered():
     space = UnitSpace((Site("a", 2), Site("b", 2, size=3)))
     units = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
     assert torch.equal(gathered(space, spread(space, units)), units * torch.tensor([1.0, 1.0, 3.0, 3.0]))
 
 
-def test_screening_leaves_out_what_is_in_the_set() -> None:
+def test_screening_leaves_out_what_is_in_the_set():
     gain = torch.tensor([[1.0, -torch.inf, 3.0, 2.0]])
     assert screened(gain, 2).tolist() == [[2, 3]]
     assert sorted(screened(gain, 0)[0].tolist()) == [0, 2, 3]
