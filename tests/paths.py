@@ -12,7 +12,6 @@ SHARED = ROOT.parent / "shared"
 
 def loaded(name: str, folder: str = "scripts") -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / folder / f"{name}.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

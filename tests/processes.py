@@ -76,7 +76,6 @@ class Process:
 
     def wait(self, timeout: float = 600) -> int:
         until(lambda: self.poll() is not None, timeout)
-        assert self.returncode is not None
         return self.returncode
 
     def communicate(self, timeout: float = 600) -> tuple[str, str]:
@@ -115,7 +114,6 @@ def _server() -> subprocess.Popen[str]:
     server = subprocess.Popen(
         [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths
     )
-    assert server.stdin is not None
     atexit.register(server.wait)
     atexit.register(server.stdin.close)  # ends the server; functions registered last are called first
     return server
@@ -123,7 +121,6 @@ def _server() -> subprocess.Popen[str]:
 
 def _ask(question: dict[str, Any]) -> Any:
     server = _server()
-    assert server.stdin is not None and server.stdout is not None
     server.stdin.write(json.dumps(question) + "\n")
     server.stdin.flush()
     return json.loads(server.stdout.readline())

@@ -130,7 +130,7 @@ def test_the_notebook_of_the_tutorial_has_its_cells():
 
 @pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_every_command_of_a_page_exists_with_its_options(page):
-    verbs = dict(get_command(app).commands)  # type: ignore[attr-defined]
+    verbs = dict(get_command(app).commands)
     verbs["demo"] = verbs["find"]
     blocks = [content.replace("\\\n", " ") for kind, _, content in FENCE.findall(text_of(page)) if not kind]
     for verb, rest in re.findall(r"^pivotal ([\w-]+)(.*?)(?: #.*)?$", "\n".join(blocks), re.M):
@@ -145,7 +145,7 @@ def test_the_reference_has_every_verb_and_option():
 
     reference = site_pages.on_page_markdown(text_of(DOCS / "commands.md"))
     sections = dict(re.findall(r"^## pivotal ([\w-]+)\n(.*?)(?=^## )", reference, re.S | re.M))
-    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    verbs = get_command(app).commands
     assert set(sections) == set(verbs)
     for name, verb in verbs.items():
         shown = set(re.findall(r"`(-[\w-]+)`", sections[name]))

@@ -60,7 +60,7 @@ def test_the_calls_run_with_a_model_of_ones_own(called, tmp_path, monkeypatch):
     if "lstm" in called:
         one = product(("this", "that"), ("house", "car", "ship"))
         forms = [*one, *product(("these", "those"), ("houses", "cars", "ships"))]
-        did = re.search(r"did: \[(.*)\]", question)[1].split(", ")  # type: ignore[index]
+        did = re.search(r"did: \[(.*)\]", question)[1].split(", ")
         sentences = [
             " ".join((who, what, *form))
             for who, what, form in product(["She", "He", "They", "We"], did, forms)
@@ -103,7 +103,6 @@ def test_the_python_example_runs_as_printed(tmp_path, monkeypatch, capsys):
 def test_the_demo_gives_the_stated_result(tmp_path):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     demo = re.search(r"^DEMO := pivotal (.*)$", makefile, flags=re.MULTILINE)
-    assert demo is not None
     arguments = demo[1].replace("runs/demo", str(tmp_path / "demo")).split()
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0, done.stderr

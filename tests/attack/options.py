@@ -32,7 +32,7 @@ def kinds(verb: str) -> dict[str, tuple[Any, ...]]:
 
     (info,) = [one for one in app.registered_commands if one.name == verb]
     found = {}
-    for name, parameter in inspect.signature(info.callback, eval_str=True).parameters.items():  # type: ignore[arg-type]
+    for name, parameter in inspect.signature(info.callback, eval_str=True).parameters.items():
         if not get_args(parameter.annotation):  # the context, which is no option
             continue
         kind = get_args(parameter.annotation)[0]

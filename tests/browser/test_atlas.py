@@ -37,7 +37,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = Question(phenomenon="planted").load_pairs()
     names = ("one", "<many>")
     renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
-    assert renamed is not None
     path = place / "renamed.jsonl"
     renamed.save(path)
     (place / "recipe.yaml").write_text(RECIPE.format(renamed=path))
@@ -115,7 +114,6 @@ def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path, opened):
     head, name = frame.locator("thead th").last, frame.locator("tbody th").last
     frame.evaluate("it => { it.scrollTop = it.scrollHeight; it.scrollLeft = 300; }")
     box, top, left = frame.bounding_box(), head.bounding_box(), name.bounding_box()
-    assert box is not None and top is not None and left is not None
     assert box["y"] <= top["y"] < box["y"] + box["height"] and left["x"] == pytest.approx(box["x"], abs=2)
     families = frame.locator(".families th").all_inner_texts()
     assert families[0] == "singular / plural" and families[-1] == "other labels"

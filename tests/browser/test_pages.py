@@ -80,9 +80,7 @@ def test_a_trace_opens_and_shows_what_is_stored(run_page, opened, way):
         item.locator("summary").press("Enter")
     item.locator("table.heat").wait_for()
     traces = RunFolder(run_page.parent).traces()
-    assert traces is not None
     trace = next((one for one in traces.traces if str(one.pair) == item.get_attribute("data-pair")), None)
-    assert trace is not None
     heads = [cell.inner_text().split("\n") for cell in item.locator("thead th").all()]
     assert [head[0] for head in heads] == list(trace.tokens)
     assert [i for i, head in enumerate(heads) if head[1:] == ["cue"]] == [trace.cue]
@@ -105,7 +103,6 @@ def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(transforme
         item.locator("summary").click()
         item.locator("table.heat").wait_for()
         trace = next((one for one in traces.traces if str(one.pair) == item.get_attribute("data-pair")), None)
-        assert trace is not None
         assert item.locator("thead th").count() == len(trace.tokens)
         block = item.locator("tbody").filter(has=seen.page.get_by_text("Change of each layer"))
         rows = [row.locator("td").all_inner_texts() for row in block.locator("tr").all()[1:]]

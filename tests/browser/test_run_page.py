@@ -66,7 +66,6 @@ def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page, op
     assert margins() == stored
     expect(at.locator("#count")).to_contain_text("the first 20 shown")
     traces = RunFolder(run_page.parent).traces()
-    assert traces is not None
     wrong = {pair.pair for pair in traces.pairs if pair.label == pair.direction}
     filters.get_by_label("Untouched model").select_option("wrong")
     assert at.locator("#count").inner_text().startswith(f"{len(wrong)} of ")
@@ -95,7 +94,7 @@ def test_on_a_phone_charts_keep_their_size_and_scroll(run_page, opened):
     at = opened(run_page, PHONE).page
     for svg in at.locator("main figure:visible svg").all():
         box = svg.bounding_box()
-        assert box is not None and box["width"] >= 27 * 16 - 1
+        assert box["width"] >= 27 * 16 - 1
     wide = at.locator("figure:visible .scroll").first
     assert wide.evaluate("box => box.scrollWidth > box.clientWidth && box.tabIndex === 0")
     assert "gradient" in wide.evaluate("box => getComputedStyle(box).backgroundImage")

@@ -98,8 +98,8 @@ def test_bad_input(pivotal, tmp_path, arguments, parts):
 def test_options_go_over_the_preset():
     paper = choose("learned", "paper", {})
     changed = choose("learned", "paper", with_options({"kl_weight": 0.5}, ["updates=7"]))
-    assert paper.loss == "ratio"  # type: ignore[attr-defined]
-    assert (changed.kl_weight, changed.updates, changed.loss) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
+    assert paper.loss == "ratio"
+    assert (changed.kl_weight, changed.updates, changed.loss) == (0.5, 7, "ratio")
     with pytest.raises(PivotalError):
         with_options({"kl_weight": 0.5}, ["kl_weight=1"])
 
@@ -175,7 +175,6 @@ def test_no_other_process_can_change_a_folder_before_its_report_is_written(
 def test_a_closed_pipe_ends_quietly(tmp_path):
     command = [sys.executable, "-m", "pivotal", "list", "searches"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()
     process.wait(300)

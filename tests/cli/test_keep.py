@@ -36,7 +36,7 @@ def test_a_broken_bound_is_said_in_the_result(pivotal, tmp_path):
     done = pivotal(*FIND[:3], *FIND[-2:], *options, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
     assert done.code == 0, done.err
     kept = RunFolder(tmp_path / "run").summary().kept
-    assert kept is not None and kept.broken == ("planted",) and kept.max_change == 1e-6
+    assert kept.broken == ("planted",) and kept.max_change == 1e-6
     assert f"The change of planted ({kept.changes['planted']:.3f}) exceeds the bound of 1e-06." in " ".join(
         done.out.split()
     )
@@ -52,7 +52,7 @@ def test_text_is_kept_by_its_kl(pivotal, tmp_path):
     assert done.code == 0, done.err
     kept = RunFolder(tmp_path / "run").summary().kept
     assert kept is not None and (kept.max_kl, kept.max_change, kept.changes) == (0.3, None, {})
-    assert kept.kl is not None and kept.kl < 0.33
+    assert kept.kl < 0.33
 
 
 def test_nothing_cannot_be_kept(pivotal, tmp_path):

@@ -16,12 +16,12 @@ from typer.main import get_command
 
 from pivotal.cli.main import app
 
-VERBS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
+VERBS = sorted(get_command(app).commands)
 JOBS, READERS = ("find", "compare", "study"), ("evaluate", "certify", "generate", "trace")
 
 
 def options(verb: str) -> dict[str, Any]:
-    params = get_command(app).commands[verb].params  # type: ignore[attr-defined]
+    params = get_command(app).commands[verb].params
     return {flag: p for p in params if p.param_type_name == "option" for flag in p.opts if p.name != "help"}
 
 
@@ -32,7 +32,7 @@ def test_help_names_every_verb(pivotal):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_help(verb):
-    command = get_command(app).commands[verb]  # type: ignore[attr-defined]
+    command = get_command(app).commands[verb]
     assert command.help
     assert all(parameter.help for parameter in command.params), verb
     assert "9007199254740992" not in command.get_help(command.make_context(verb, [], resilient_parsing=True))
@@ -43,14 +43,13 @@ def test_help_is_not_cut_in_a_narrow_terminal(verb, pivotal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     cut = [line for line in pivotal(verb, "--help").out.splitlines() if re.search(r"\w…\s*│", line)]
     assert not cut
-    assert "\n" not in get_command(app).commands[verb].help.replace("\n\n", ""), "the terminal breaks lines"  # type: ignore[attr-defined]
+    assert "\n" not in get_command(app).commands[verb].help.replace("\n\n", ""), "the terminal breaks lines"
 
 
 def test_an_option_of_several_verbs_takes_the_same_everywhere():
     """`-o` is one option, `--words` are words, `--split` is a way to split."""
     taken: dict[str, set[str]] = {}
     for info in app.registered_commands:
-        assert info.callback is not None
         kinds = inspect.signature(info.callback, eval_str=True).parameters
         for flag, parameter in options(str(info.name)).items():
             kind = get_args(kinds[parameter.name].annotation)[0]
@@ -64,7 +63,7 @@ def test_an_option_of_several_verbs_takes_the_same_everywhere():
 
 @pytest.mark.parametrize("verbs", [JOBS, READERS])
 def test_a_shared_option_says_the_same_of_every_verb(verbs):
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(app).commands
     said: dict[str, set[str]] = {}
     for parameter in (parameter for verb in verbs for parameter in commands[verb].params):
         said.setdefault(parameter.name, set()).add(parameter.help)

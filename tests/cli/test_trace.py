@@ -17,7 +17,6 @@ from pivotal.records.traces import Traces
 @pytest.fixture(scope="module")
 def kept(run_folder: Path) -> Traces:
     traces = RunFolder(run_folder).traces()
-    assert traces is not None
     return traces
 
 

@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 
 
 def problem_of(steps: str, seed: int = 0) -> Problem:
-    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, values="unbounded")  # type: ignore[arg-type]
+    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, values="unbounded")
 
 
 def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
@@ -142,7 +142,7 @@ def test_bad_input():
         certify(fitted(problem_of("every", 1), plant(1).units), problem)
     for settings in ({"points": 2}, {"polish": 0}, {"epsilon": 1.5}, {"finalists": 0}):
         with pytest.raises(PivotalError, match=next(iter(settings))):
-            Effort(**settings)  # type: ignore[arg-type]
+            Effort(**settings)
 
 
 def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(monkeypatch):
@@ -157,7 +157,7 @@ def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(monkeyp
     monkeypatch.setattr("pivotal.evidence.certify.flips_of", watched)
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
     assert len(outside) > 3 and sum(outside) <= 1, "at most the set whose ranges are lifted"
-    assert made.reach is not None and made.reach.lifted.units == made.found.units
+    assert made.reach.lifted.units == made.found.units
     assert [len(larger.units) for larger in made.reach.larger] == [2, 4, 8]
     assert {*made.found.units} < {*made.reach.larger[-1].units}
     assert made.reach.larger[-1].flipped > made.found.flipped + 0.2, "the other planted units come in"

@@ -90,7 +90,6 @@ def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen():
 @pytest.mark.slow
 def test_a_real_change_of_the_cue(problem):
     swap = cue_swap(problem)
-    assert swap is not None
     assert swap.flipped.value == 1 and {share.value for share in swap.right.values()} == {1.0}
     # By hand, for the first pairs: KL from the noun on, over all positions.
     model, kl = PLANTED.model, []
@@ -119,14 +118,12 @@ def test_a_change_that_adds_a_token_at_the_end():
     words = sorted(("yet", "already"), key=lambda word: -p[vocabulary.index(word)])  # the first is preferred
     pair = MinimalPair(texts[0], 1, (words[0], words[1]), counterfactuals=texts)
     swap = cue_swap(Problem(model, PairSet("added", ("yes", "no"), (pair,))))
-    assert swap is not None
     assert swap.kl == pytest.approx(float((p.exp() * (p - q)).sum()) / 3, rel=1e-4) and swap.kl > 0
 
 
 def test_ordinary_text_costs_nothing_if_nothing_changes(found):
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
     cost = text_cost(found, model, lines)
-    assert cost is not None
     assert cost.tokens == 4 + 4  # a sentence of one token predicts nothing
     p = []
     for line in ("The noun0a near verb0as <unk>", "The noun1bs often quite verb1b"):
@@ -138,7 +135,7 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found):
     # A unit that nothing reads leaves the text as it is.
     decoys = replace(found, units=PLANTED.decoys)
     same = text_cost(decoys, model, lines)
-    assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
+    assert same.ratio == pytest.approx(1, abs=1e-5)
     assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
     single = replace(found, steps="single")
     assert text_cost(single, model, ["The noun0a"]) is None, "nothing follows the edit in the middle"
@@ -215,9 +212,9 @@ def test_values_in_the_natural_range_stay_and_others_move(problem, found):
 def test_counterfactual_states_of_planted_units_flip_everything(steps, found):
     problem = Problem(PLANTED.model, PAIRS.sample(200), steps=steps)
     swapped = interchange(Examination(replace(found, steps=steps), problem))
-    assert swapped is not None and swapped.flipped.value == 1 and swapped.whole_site.value == 1
+    assert swapped.flipped.value == 1 and swapped.whole_site.value == 1
     decoys = interchange(Examination(replace(found, units=PLANTED.decoys, steps=steps), problem))
-    assert decoys is not None and decoys.flipped.value == 0 and decoys.whole_site.value == 1
+    assert decoys.flipped.value == 0 and decoys.whole_site.value == 1
     # A unit less loses its class.
     fewer = interchange(Examination(replace(found.without(0), steps=steps), problem))
     assert fewer is not None and 0.5 < fewer.flipped.value < 0.8
@@ -236,7 +233,6 @@ def test_an_interchange_scores_the_pairs_that_the_model_gets_wrong_apart(values,
     # Planted units carry the number of the other form, so the model no longer prefers the word that it preferred.
     for units, flipped, wrong, accuracy in ((PLANTED.units, 1, 0, 0.75), (PLANTED.decoys, 0, 1, 0.25)):
         swapped = interchange(Examination(replace(found, units=units), problem))
-        assert swapped is not None and swapped.wrong is not None and swapped.accuracy is not None
         assert (swapped.flipped.value, swapped.flipped.n) == (flipped, 60)
         assert (swapped.wrong.value, swapped.wrong.n) == (wrong, 20)
         assert (swapped.accuracy.value, swapped.accuracy.n) == (accuracy, 80)
@@ -260,7 +256,7 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence():
     differ = np.mean(problem.direction != np.roll(problem.direction, -1))
     assert 0 < differ < 1
     swapped = interchange(Examination(found, problem))
-    assert swapped is not None and swapped.whole_site.value == pytest.approx(differ)
+    assert swapped.whole_site.value == pytest.approx(differ)
 
 
 @pytest.mark.slow
@@ -269,14 +265,14 @@ def test_planted_units_decide_what_was_planted(tmp_path):
     question = Question("planted", "planted", test=200)
     found = find(question, search, out=str(tmp_path / "run"), evidence="full")
     verdict = found.summary.verdict
-    assert verdict is not None and verdict.word == "decide", verdict
+    assert verdict.word == "decide", verdict
     further = found.summary.evidence and found.summary.evidence.redundancy
-    assert further is not None and further.ended and further.carrying == 1 and further.held is None
+    assert further.ended and further.carrying == 1 and further.held is None
     assert "Redundancy: 1 disjoint set of units flips more" in redundancy_sentence(further)
     assert further_table(found.summary, further).rows[0][0] == "1"
     # Asking other phenomena later, with quick evidence, keeps the full evidence.
     again = find(question, search, out=str(tmp_path / "run"), others=())
-    assert again.summary.evidence is not None and again.summary.evidence.level == "full"
+    assert again.summary.evidence.level == "full"
     assert again.summary.verdict == verdict
 
 
@@ -301,7 +297,7 @@ def test_a_second_set_that_says_the_same_is_found_and_no_third():
     assert second.flipped.value == 1
     assert first | {int(unit.split(":")[1]) for unit in second.units} == {*own, *other}
     assert necessity(examination, 0).held.value == 1
-    assert found.held is not None and found.held.held.value < 0.8 and min(found.held.random) == 1
+    assert found.held.held.value < 0.8 and min(found.held.random) == 1
 
 
 def _reads_alike(encoder: torch.Tensor, u: int, v: int) -> bool:

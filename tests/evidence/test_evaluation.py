@@ -130,7 +130,7 @@ def test_controls_come_with_training_pairs_only(problem, found):
     with pytest.raises(PivotalError, match="Pass them as train="):
         evaluate(found, problem, controls=2)
     control = evaluate(found, problem, train=problem, controls=2).control
-    assert control is not None and control.p_value == pytest.approx(1 / 3)
+    assert control.p_value == pytest.approx(1 / 3)
 
 
 def random_model(width: int, layers: int) -> Problem:

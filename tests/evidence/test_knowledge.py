@@ -45,7 +45,7 @@ def test_counts_and_shares(monkeypatch):
     preferred = [LABELS[1 - d] for d in asked.direction]
     right = [p == pair.label for p, pair in zip(preferred, asked.pairs, strict=True) if pair.label]
     assert (found.pairs, found.clusters, found.labelled) == (12, 4, 9)
-    assert found.accuracy is not None and found.accuracy.value == pytest.approx(sum(right) / 9)
+    assert found.accuracy.value == pytest.approx(sum(right) / 9)
     assert found.accuracy.value == pytest.approx(asked.clean_accuracy)
     assert {label: part.pairs for label, part in found.by_label.items()} == {"singular": 3, "plural": 6}
     assert {label: part.preferred for label, part in found.by_label.items()} == {
@@ -112,10 +112,10 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     ]
     biased = Problem(lm, PairSet("biased", LABELS, tuple(made)))
     found, swap = knowledge_of(biased), cue_swap(biased)
-    assert found.accuracy is not None and found.accuracy.value == 1
+    assert found.accuracy.value == 1
     assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
     told = known(Evidence(knowledge=serial.replace(found, cue_tells=1.0), swap=swap))
-    assert swap is not None and swap.flipped.value == 0 and told.passed is False
+    assert swap.flipped.value == 0 and told.passed is False
     assert any("The cue does not decide" in warning for warning in warnings_of(found))
 
 

@@ -47,7 +47,7 @@ def planted(problem: Problem) -> Intervention:
 def test_the_planted_units_hold_for_words_that_their_values_never_saw(halves):
     train, test = halves
     found = unseen_words(Examination(planted(train), test), train, Terms(), seed=0)
-    assert found is not None and found.slots == ("noun", "verb")
+    assert found.slots == ("noun", "verb")
     assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
 
@@ -57,7 +57,7 @@ def test_decoys_do_not(halves):
     found = unseen_words(
         Examination(replace(planted(train), units=PLANTED.decoys), test), train, Terms(), seed=0
     )
-    assert found is not None and found.flip_accuracy.value == 0
+    assert found.flip_accuracy.value == 0
 
 
 def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves):

@@ -20,7 +20,7 @@ def problem() -> Problem:
 
 
 def scan_of(problem: Problem, **settings: object) -> Scan:
-    effort = Effort(**{"sample": 24, "finalists": 3, "first": 4, **settings})  # type: ignore[arg-type]
+    effort = Effort(**{"sample": 24, "finalists": 3, "first": 4, **settings})
     return Scan(problem, Terms(), effort, 0, lambda phase, done, of: None)
 
 

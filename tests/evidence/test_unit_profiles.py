@@ -72,7 +72,6 @@ def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(problem, p
     rows = torch.as_tensor(last.tree.live_row[sorted(set(last.tree.leaf.tolist()))])
     clean = last.tensors.clean[rows]
     for i, (unit, one) in enumerate(zip(set_to.units, profiles.profiles, strict=True)):
-        assert one.written is not None
         for d, label in enumerate(set_to.directions):
             edited = clean.clone()
             edited[:, unit.index] = float(set_to.values[d, i])
@@ -104,7 +103,6 @@ def test_a_neuron_of_the_last_block_writes_all_that_it_does():
     assert made.tokens and all(one.highest for one in made.profiles)
     last, model = problem.at_last_step(), problem.model
     for i, one in enumerate(made.profiles):
-        assert one.written is not None
         for direction, label in enumerate(intervention.directions):
             mask, values = dense(intervention.without(1 - i), problem.space, model.device)
             both = last.edited_towards([direction, direction])

@@ -73,7 +73,7 @@ def basis(lm: TransformersLM, name: str) -> Basis:
         turned = torch.linalg.qr(torch.randn(width, width, generator=draw))[0]
         made = Basis.rotation(kind, turned, torch.randn(width, generator=draw) / 5)
         return made if kind == "pca" else replace(made, encoder=made.encoder / 2, decoder=2 * made.decoder)
-    return autoencoder(width, "relu" if kind == "sae" else kind, 3 * width)  # type: ignore[arg-type]
+    return autoencoder(width, "relu" if kind == "sae" else kind, 3 * width)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,6 @@ def test_the_file_has_what_the_edit_adds_on_average(portable, tmp_path):
     from gguf import GGUFReader
 
     record = export(portable, "control-vector", tmp_path / "out")
-    assert portable.train is not None
     space, means = portable.train.space, portable.train.measure_activations().own
     layers = portable.model.network.model.layers
     for row, label in enumerate(portable.directions):
@@ -63,7 +62,6 @@ def test_the_file_has_what_the_edit_adds_on_average(portable, tmp_path):
 
 def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny):
     portable = ready(tiny("llama"), (("mlp.1@sae", 30), ("resid.2@pca", 5)))
-    assert portable.train is not None
     means, space = portable.train.measure_activations().own, portable.train.space
     added, values = vectors(portable)["one"], portable.intervention.values[0]
     weight = portable.model.network.model.layers[1].mlp.down_proj.weight
@@ -77,7 +75,6 @@ def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny):
 def test_the_flips_are_those_of_a_model_with_the_vector_added(portable):
     """After block N, at every position, as llama.cpp does."""
     problem, added = portable.test, vectors(portable)
-    assert problem is not None
     network, flipped = portable.model.network, []
     for pair, direction in zip(problem.pairs, problem.direction, strict=True):
         words = [portable.model.tokens_of(word)[0] for word in pair.words]

@@ -43,7 +43,6 @@ def last_logits(model: Any, rows: list[list[int]]) -> Tensor:
 
 def snippet(folder: Path) -> Any:
     spec = importlib.util.spec_from_file_location("intervene", folder / "intervene.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -109,7 +109,7 @@ def test_files_fit_their_published_schemas(finding, name):
 
 def test_what_became_of_the_held_out_pairs_is_kept(finding):
     summary, traces = finding.summary, finding.folder.traces()
-    assert traces is not None and traces.run == summary.best and traces.held_out == 81
+    assert traces.run == summary.best and traces.held_out == 81
     assert [outcome.pair for outcome in traces.pairs] == list(range(81))
     best = summary.best_run
     assert sum(outcome.flipped for outcome in traces.pairs) / 81 == best.flip_accuracy
@@ -117,7 +117,6 @@ def test_what_became_of_the_held_out_pairs_is_kept(finding):
     assert traces.frame.units == best.unit_labels
     assert {(t.group, t.direction) for t in traces.traces} == {(p.group, p.direction) for p in traces.pairs}
     for found in traces.traces:
-        assert found.pair is not None
         outcome = traces.pairs[found.pair]
         assert (found.prefix, found.words, found.flipped) == (outcome.prefix, outcome.words, outcome.flipped)
 
@@ -266,7 +265,6 @@ def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path):
 
     def effects(**asked: Any) -> list[str]:
         found = find(QUESTION, search, controls=0, out=str(tmp_path / "r"), **asked)
-        assert found.summary.evidence is not None
         return [effect.phenomenon for effect in found.summary.evidence.effects]
 
     assert effects(others=others[:1]) == ["first"]

@@ -122,14 +122,14 @@ def test_a_question_stands_for_everything():
     with pytest.raises(PivotalError, match=r"no setting 'stepz'\. Did you mean 'steps'"):
         pivotal.find("planted", "planted", stepz="every")
     with pytest.raises(PivotalError, match=r"'max_units' of 'exchange' takes .*, not 'many'"):
-        pivotal.find("planted", "planted", max_units="many")  # type: ignore[arg-type]
+        pivotal.find("planted", "planted", max_units="many")
     asked = pivotal.Question("planted", "planted", skip_bad=True)
     for check in (lambda: pivotal.check(asked), lambda: pivotal.check("planted", "planted", skip_bad=True)):
         with pytest.raises(PivotalError, match=r"--skip-bad is about .*, but planted has none"):
             check()
     for given, more in ((("planted", ["a"], "planted"), {}), (("planted", "planted"), {"name": "mine"})):
         with pytest.raises(PivotalError, match="planted has its own words and name"):
-            pivotal.check(*given, **more)  # type: ignore[arg-type]
+            pivotal.check(*given, **more)
 
 
 def test_other_questions_are_asked_with_the_units_set():
@@ -139,13 +139,13 @@ def test_other_questions_are_asked_with_the_units_set():
     moved = pivotal.transfer(found, model, "planted")
     assert "planted: 100.0% [" in repr(moved) and "preferences flip; 100.0% [" in repr(moved)
     own = moved.rows[0].effect
-    assert own is not None and own.flipped is not None and own.flipped.value == 1
+    assert own.flipped is not None and own.flipped.value == 1
     # The same pairs under other names: mapped they flip, otherwise only accuracy is told.
     other = replace(pairs, labels=("one", "many"), pairs=tuple(replace(p, label="") for p in pairs[:60]))
     mapped = pivotal.transfer(found, model, other, labels={"one": "singular", "many": "plural"}).rows[0]
-    assert mapped.effect is not None and mapped.effect.flipped is not None
+    assert mapped.effect.flipped is not None
     unmapped = pivotal.transfer(found, model, other).rows[0].effect
-    assert unmapped is not None and unmapped.flipped is None
+    assert unmapped.flipped is None
     with pytest.raises(PivotalError, match="belongs to the model"):
         pivotal.transfer(found, pivotal.load_model("wiki-lstm"), "planted")
 
@@ -153,14 +153,14 @@ def test_other_questions_are_asked_with_the_units_set():
 def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(tmp_path):
     model, pairs = plant().model, PlantedAgreement().pairs()
     search = Attribution(max_units=3, refit=20)
-    question = pivotal.Question(model, pairs)  # type: ignore[arg-type]
+    question = pivotal.Question(model, pairs)
     finding = pivotal.find(question, search=search, out=tmp_path / "run", **QUICK)
     assert finding.summary.flip_accuracy == 1 and finding.folder.settings["model"] == "planted"
     for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
         report = pivotal.check(*asked, most=50)
         assert report.sampled == 50 and "prefers the expected word" in repr(report)
     assert pivotal.check("planted", "planted", most=50, test=81).test == 81
-    assert pivotal.check(pivotal.Question("planted", test=pairs[:99], phenomenon="planted")).test == 99  # type: ignore[arg-type]
+    assert pivotal.check(pivotal.Question("planted", test=pairs[:99], phenomenon="planted")).test == 99
     with pytest.raises(PivotalError, match=r"most is a number of pairs, or 0 for all, but it is -1\."):
         pivotal.check("planted", "planted", most=-1)
 
@@ -174,7 +174,7 @@ def test_what_is_no_question_and_what_is_not_loaded_is_refused():
     with pytest.raises(PivotalError, match=r"no setting 'max_unit'\. Did you mean 'max_units'\?"):
         pivotal.find("planted", "planted", max_unit=3)
     with pytest.raises(PivotalError, match=r"A prompt is one text, but this is a list\."):
-        plant().model.next_words(["The man"])  # type: ignore[arg-type]
+        plant().model.next_words(["The man"])
     with pytest.raises(PivotalError, match=r"nowhere: there is no such folder\."):
         pivotal.runs("nowhere")
     for model in ("wiki-lstm", pairs):

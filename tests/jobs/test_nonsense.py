@@ -57,7 +57,7 @@ NONSENSE = {
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense_is_no_evidence(name, tmp_path):
     found = asked("planted", NONSENSE[name], tmp_path, LearnedMask(max_units=3, updates=30, refit=10))
-    assert found.verdict is not None and found.verdict.word == "no evidence", found.verdict
+    assert found.verdict.word == "no evidence", found.verdict
     assert "the model knows it" in [check.name for check in found.verdict.checks if not check.passed]
 
 
@@ -69,4 +69,4 @@ def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path):
         place = tmp_path / pairs.name
         place.mkdir()
         found = asked("wiki-lstm", pairs, place, LearnedMask(updates=30, refit=10))
-        assert found.verdict is not None and found.verdict.word == "no evidence", found.verdict
+        assert found.verdict.word == "no evidence", found.verdict

@@ -36,7 +36,7 @@ class Outside(NamedTuple):
     pid: tuple[Any, ...]
 
 
-class Writer(pickle._Pickler):  # type: ignore[name-defined]
+class Writer(pickle._Pickler):
     """Writes names, calls and persistent ids as they are told, whether or not there is anything behind them."""
 
     python_2 = False

@@ -61,7 +61,6 @@ class Example:
             functional.cross_entropy(logits, data[i + 1 : i + 1 + length].view(-1)).backward()
             nn.utils.clip_grad_norm_(self.parameters(), clip)
             for parameter in self.parameters():
-                assert parameter.grad is not None
                 parameter.data.add_(parameter.grad, alpha=-rate)
 
 

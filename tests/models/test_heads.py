@@ -48,7 +48,7 @@ def test_all_takes_every_coordinate_once():
 def test_every_search_finds_the_only_head_that_writes(search):
     lm = with_one_head(1, 2)
     problem = Problem(lm, FEW, sites="head", values="unbounded")
-    found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)  # type: ignore[call-arg]
+    found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)
     assert [str(unit) for unit in found.best.units] == ["head.1:2"]
     assert found.best.values.shape == (2, 4)
     assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8

@@ -128,7 +128,7 @@ def test_a_contraction_is_one_word_of_two_tokens(wiki):
 
 def test_contractions_are_compared_at_the_first_difference(wiki):
     def sides(*words: str) -> tuple[list[str], list[list[str]]]:
-        one = Asking(wiki).ask(MinimalPair("The doctor", 1, words))  # type: ignore[arg-type]
+        one = Asking(wiki).ask(MinimalPair("The doctor", 1, words))
         return [wiki.word(i) for i in one.ids[2:]], [[wiki.word(i) for i in side] for side in one.sides]
 
     assert sides("hasn't", "haven't") == ([], [["has"], ["have"]])

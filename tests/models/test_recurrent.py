@@ -164,7 +164,6 @@ def test_layers_below_the_first_edited_one_are_computed_once(cell, layers, steps
         # A function has no `sites`: it may change any layer.
         states = network.model.states(prepared, edit.__call__ if every_layer else edit)
         states.square().sum().backward()
-        assert values.grad is not None
         return states.detach(), values.grad
 
     expected = run(every_layer=True)

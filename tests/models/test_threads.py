@@ -81,7 +81,7 @@ def test_searches_of_several_threads_share_a_model():
 
     alone = [work(worker) for worker in range(WORKERS)]
     found = at_once(work)
-    assert [d.best.units for d in found] == [d.best.units for d in alone]  # type: ignore[attr-defined]
+    assert [d.best.units for d in found] == [d.best.units for d in alone]
 
 
 TEXTS = product(("The", "Some"), ("doctor", "cars"), ("near", "behind"), ("doctors", "car"))

@@ -126,7 +126,7 @@ def test_a_site_is_what_its_name_says():
 def test_parts_of_a_tree_give_the_whole(family, steps, monkeypatch):
     lm = tiny_lm(family, bos=True)
     sequences = [lm.encode(text).ids for text in PREFIXES]
-    tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
+    tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)
     space = lm.unit_space("mlp")
     torch.manual_seed(1)
     values = torch.randn(2, 2, len(space))
@@ -135,7 +135,6 @@ def test_parts_of_a_tree_give_the_whole(family, steps, monkeypatch):
         mask = torch.rand(2, 2, len(space), generator=torch.Generator().manual_seed(2)).requires_grad_()
         states = lm.states(lm.prepare(tree), MaskedEdit(space, mask, values))
         states.square().sum().backward()
-        assert mask.grad is not None
         return states.detach(), mask.grad
 
     whole = run()

@@ -164,7 +164,7 @@ SENTENCES = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5), min_si
 
 def tree_of(sentences: list[list[int]], steps: str) -> PrefixTree:
     cues = [len(sentence) // 2 for sentence in sentences]
-    return PrefixTree.build(sentences, cues, [i % 2 for i in range(len(sentences))], steps)  # type: ignore[arg-type]
+    return PrefixTree.build(sentences, cues, [i % 2 for i in range(len(sentences))], steps)
 
 
 @settings(max_examples=60, deadline=None)
@@ -218,7 +218,6 @@ def test_a_row_holds_a_sentence_and_every_copy_of_an_edited_node_is_edited(steps
     for node, place in zip(part.own.tolist(), layout.read.tolist(), strict=True):
         start = place - place % layout.tokens.shape[1]
         assert flat[start : place + 1].tolist() == [9, *tree.token[tree.path(node)]]
-    assert layout.edited is not None
     copies = sum(int(tree.edited[node]) for end in part.ends for node in tree.path(int(end)))
     assert len(layout.edited) == copies == sum(span.stop - span.start for span in layout.spans)
 

@@ -16,7 +16,7 @@ from pivotal.questions.phenomena.planted import PlantedAgreement
 @pytest.mark.parametrize("steps", ["single", "every"])
 def test_the_means_are_those_of_the_distinct_edited_states(steps):
     model = plant().model
-    problem = Problem(model, PlantedAgreement().pairs().sample(40), steps=steps)  # type: ignore[arg-type]
+    problem = Problem(model, PlantedAgreement().pairs().sample(40), steps=steps)
     seen: dict[tuple[int, tuple[int, ...]], torch.Tensor] = {}
     for pair, direction in zip(problem.pairs, problem.direction.tolist(), strict=True):
         ids = model.encode(pair.prefix).ids
@@ -37,7 +37,7 @@ def test_the_means_are_those_of_the_distinct_edited_states(steps):
 @pytest.mark.parametrize("steps", ["single", "every"])
 def test_the_natural_range_is_that_of_the_edited_states(steps):
     model = plant().model
-    problem = Problem(model, PlantedAgreement().pairs().sample(30), steps=steps, values="natural")  # type: ignore[arg-type]
+    problem = Problem(model, PlantedAgreement().pairs().sample(30), steps=steps, values="natural")
     states = []
     for pair in problem.pairs:
         ids = model.encode(pair.prefix).ids
@@ -52,7 +52,7 @@ def test_the_natural_range_is_that_of_the_edited_states(steps):
         assert other.bounds() == problem.natural_range()
     standard = problem.standard()
     torch.testing.assert_close(standard.standardised(high).clamp(max=1), (high > low).float())
-    unbounded = Problem(model, problem.pairs, steps=steps, values="unbounded")  # type: ignore[arg-type]
+    unbounded = Problem(model, problem.pairs, steps=steps, values="unbounded")
     assert unbounded.bounds()[1].eq(1).all() and unbounded.standard().scale.eq(1).all()
 
 
@@ -61,7 +61,7 @@ def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range():
     model = TransformersLM("tiny", random_model("gpt2"), tokenizer())
     prefixes = ("The doctor", "The doctors", "Some cars", "Some car")
     pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in prefixes))
-    every, second = (Problem(model, pairs, sites="mlp.1", steps=steps) for steps in ("every", "single"))  # type: ignore[arg-type]
+    every, second = (Problem(model, pairs, sites="mlp.1", steps=steps) for steps in ("every", "single"))
     for end, of_the_second in zip(every.natural_range(), second.natural_range(), strict=True):
         torch.testing.assert_close(end, of_the_second)
     # If there is nothing but a first token, the range is its own.

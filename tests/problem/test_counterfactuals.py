@@ -83,9 +83,8 @@ def test_equal_prefixes_with_other_counterfactuals_are_other_nodes():
     sequences, sources = [[5, 6], [5, 6], [5, 6]], [[1, 2], [1, 3], [1, 2]]
     tree = PrefixTree.build(sequences, [0] * 3, [0] * 3, "every", sources)
     assert len(tree) == 3 and tree.leaf[0] == tree.leaf[2] != tree.leaf[1]
-    assert tree.source is not None
     assert [tree.source[tree.path(int(leaf))].tolist() for leaf in tree.leaf] == sources
-    assert tree.restrict(np.array([1])).source.tolist() == [-1, 1, 3]  # type: ignore[union-attr]
+    assert tree.restrict(np.array([1])).source.tolist() == [-1, 1, 3]
 
 
 def test_means_of_the_counterfactual_states_are_handed_over():

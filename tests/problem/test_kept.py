@@ -80,7 +80,6 @@ def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out
 
 def test_pairs_of_a_prefix_are_on_one_side():
     (stay,) = stays_of(Question(keep="planted"), PLANTED.model)
-    assert stay.pairs is not None and stay.held_out is not None
     assert not {pair.prefix for pair in stay.pairs} & {pair.prefix for pair in stay.held_out}
     assert stays_of(Question(), PLANTED.model) == []
 

@@ -134,8 +134,7 @@ def test_a_search_in_one_shape_finds_the_same_units(search, steps):
     pairs = load_phenomenon("planted").sample(120)
     problems = [Problem(plant().model, pairs, steps=steps) for _ in range(2)]
     (plain, none), (fixed, some) = (
-        solved(search, problem, how)
-        for problem, how in zip(problems, ("never", "unrecorded"), strict=True)  # type: ignore[arg-type]
+        solved(search, problem, how) for problem, how in zip(problems, ("never", "unrecorded"), strict=True)
     )
     assert none == 0 < some
     assert [one.units for one in fixed.interventions] == [one.units for one in plain.interventions]
@@ -175,7 +174,7 @@ def failing_at_the_third_update(problem: Problem, error: Exception) -> list[int]
             raise error
         return anew()
 
-    fixed.anew = failing  # type: ignore[method-assign]
+    fixed.anew = failing
     return calls
 
 

@@ -80,7 +80,7 @@ def test_counterfactuals_are_read_alike():
 )
 def test_the_cure_is_named_if_nothing_can_be_asked(given, steps, cure):
     with pytest.raises(PivotalError, match=f"small cannot score the only pair: .*{cure}"):
-        Problem(model(), given, steps=steps)  # type: ignore[arg-type]
+        Problem(model(), given, steps=steps)
 
 
 def test_options_that_let_more_pairs_be_asked():

@@ -33,7 +33,7 @@ def test_a_cue_that_decides_and_labels_that_ignore_it():
     assert cue_tells(pairs(lambda i, cue, j: LABELS[i % 2])) == pytest.approx(0, abs=0.3)
     chance = random.Random(0)
     found = cue_tells(pairs(lambda i, cue, j: chance.choice(LABELS), [("a", "b"), ("c", "d")]))
-    assert found is not None and found < 0.5
+    assert found < 0.5
 
 
 def test_labels_that_belong_to_the_words_ignore_the_cue():
@@ -72,7 +72,7 @@ PAIRS = PairSet("some", ("he", "she"), (KING, MinimalPair("The cook", 1, ("he", 
 
 def test_labels_are_renamed_and_put_in_order():
     found = relabelled(PAIRS, ("female", "male"), {"he": "male", "she": "female"})
-    assert found is not None and found.labels == ("female", "male")
+    assert found.labels == ("female", "male")
     king, cook = found
     assert king.counterfactuals == ("The queen", "The king")
     assert (king.words, king.label) == (("she", "he"), "male")

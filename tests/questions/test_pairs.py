@@ -53,7 +53,7 @@ def test_the_words_of_an_entry(entry, words):
 
 def test_lists_and_texts_are_the_same_pair():
     text = MinimalPair("The doctor", 1, ("is|was", "are|were"))
-    listed = MinimalPair("The doctor", 1, [["is", " was "], ["are", "were"]])  # type: ignore[arg-type]
+    listed = MinimalPair("The doctor", 1, [["is", " was "], ["are", "were"]])
     assert listed == text
     assert text.word_sets == (("is", "was"), ("are", "were"))
     assert MinimalPair("The doctor", 1, ("is", "are")).word_sets == (("is",), ("are",))

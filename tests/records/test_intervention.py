@@ -74,7 +74,7 @@ def test_directions_have_names():
     with pytest.raises(PivotalError, match=r"flips to singular or plural, not to 'plurl'.*mean 'plural'"):
         GOOD.direction("plurl")
     with pytest.raises(PivotalError, match="plural"):
-        GOOD.direction(0)  # type: ignore[arg-type]
+        GOOD.direction(0)
 
 
 def test_without_lets_go_of_one_unit():

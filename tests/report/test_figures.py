@@ -74,7 +74,6 @@ def test_a_value_at_the_edge_of_its_range_stays_inside():
 
 def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder):
     profiles = folder.unit_profiles()
-    assert profiles is not None
     profile = profiles.profiles[0]
     figure = histogram(profile, "unit")
     filled = sum(count > 0 for counts in profile.natural.counts.values() for count in counts)

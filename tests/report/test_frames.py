@@ -46,7 +46,7 @@ def test_results_as_rows(folder):
 
 def test_a_study_has_the_rows_of_its_csv():
     rows = (row({"KL term": "without"}, 0, found=[unit(123, 0.5, -1.0)]),)
-    (line,) = rows_of(StudyFolder.to_frame(type("Study", (), {"rows": rows})))  # type: ignore[arg-type]
+    (line,) = rows_of(StudyFolder.to_frame(type("Study", (), {"rows": rows})))
     assert line["unit_names"] == "hidden.0:122" and line["cell: KL term"] == "without"
     assert study_csv(rows).splitlines()[0].split(",") == list(_lines(rows)[0])
     assert study_csv(()).startswith("model,")

@@ -73,7 +73,6 @@ def test_a_sentence_before_and_after_with_the_probabilities_of_its_words(folder)
 
 def test_a_verdict_with_failed_checks_is_not_green(folder):
     verdict = folder.summary().verdict
-    assert verdict is not None
     assert badge(verdict) == ("Verdict: switch · 2 not checked", "good")
     checks = (replace(verdict.checks[0], passed=False), *verdict.checks[1:])
     assert badge(replace(verdict, checks=checks)) == ("Verdict: switch · 1 failed, 2 not checked", "warn")

@@ -116,7 +116,7 @@ def test_fewer_positions_measure_kl_in_small_batches_but_not_under_a_bound():
 
 @EACH
 def test_the_papers_preset_hands_over_what_was_learned(search):
-    settings: dict[str, Any] = {**type(search).presets["paper"], "updates": 40}  # type: ignore[attr-defined]
+    settings: dict[str, Any] = {**type(search).presets["paper"], "updates": 40}
     found = type(search)(max_units=5, **settings).solve(planted_problem(), runs=2)
     assert all(len(i) <= 5 for i in found.interventions)
     assert set(found.stages[0]) == {"relaxed", "hard", "final"}  # the mask and values as they come out
@@ -172,7 +172,7 @@ def test_a_killed_run_ends_in_the_same_result(search, settings):
     with pytest.raises(SystemError):
         search.solve(planted_problem(), runs=2, seed=1, progress=die, checkpoint=memory)
     state = memory.load()
-    assert state is not None and state["update"] == 17
+    assert state["update"] == 17
     updates: list[int] = []
     told = {"progress": lambda p: updates.append(p.update), "checkpoint": memory}
     resumed = search.solve(planted_problem(), runs=2, seed=1, **told)
@@ -185,7 +185,7 @@ def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search):
     with pytest.raises(Stopped):
         search.solve(problem, runs=2, seed=1, checkpoint=memory)
     state = memory.load()
-    assert state is not None and state["update"] == 20 and len(state["interventions"]) == 2
+    assert state["update"] == 20 and len(state["interventions"]) == 2
     for intervention in state["interventions"]:
         assert len(intervention) <= 3 and problem.run_intervention(intervention).log_ratio.isfinite().all()
 
@@ -225,7 +225,7 @@ def test_progress_tells_of_every_run():
         (lambda: LearnedMask(mask_rate=0.0), "mask_rate must be above 0"),
         (lambda: LearnedMask(spare=0.5), "spare must be 1 or more"),
         (lambda: LearnedMask(max_kl=0.0), "max_kl must be above 0"),
-        (lambda: LearnedMask(loss="other"), "loss cannot be 'other'"),  # type: ignore[arg-type]
+        (lambda: LearnedMask(loss="other"), "loss cannot be 'other'"),
         (lambda: LearnedMask(mask="bernouli"), "no masks named 'bernouli'. Did you mean 'bernoulli'"),
         (lambda: Reinforce(memory=1.0), "memory must be 0 or more and below 1"),
         (lambda: Attribution(reach=1.5), "reach must be above 0 and up to 1"),

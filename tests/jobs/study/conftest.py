@@ -34,7 +34,6 @@ def atlas_recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     pairs = Question(phenomenon="planted").load_pairs()
     names = ("one", "many")
     renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
-    assert renamed is not None
     renamed.save(folder / "renamed.jsonl")
     draw = random.Random(0)
     chance = tuple(dataclasses.replace(pair, label=draw.choice(pairs.labels)) for pair in pairs)

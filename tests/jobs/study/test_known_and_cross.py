@@ -33,7 +33,6 @@ def test_what_the_model_does_not_know_is_not_searched(atlas, rows):
 
 def test_every_intervention_is_asked_the_other_phenomena(rows):
     judged = rows["planted"].judged
-    assert judged is not None
     scores = {score.phenomenon: score for score in judged.cross}
     assert sorted(scores) == ["chance", "renamed"], "itself and what cannot be asked are left out"
     assert scores["renamed"].flipped is None and scores["renamed"].moved > 0.3

@@ -85,6 +85,6 @@ def test_the_cure_for_a_lack_of_memory_is_one(tmp_path):
 
 
 def test_ctrl_c_is_not_a_failure(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
+    monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         Worker(StudyPlace("tiny", tmp_path)).rows(batch("bug", tmp_path))

@@ -75,7 +75,6 @@ def test_top_k_keeps_the_largest_coordinates():
 def test_a_jump_relu_is_zero_up_to_its_threshold():
     basis = autoencoder(8, "jumprelu")
     z = basis.encode(states(8, 30))
-    assert basis.threshold is not None
     assert (z[z != 0] > basis.threshold.expand_as(z)[z != 0]).all() and (z == 0).any()
 
 
@@ -135,6 +134,5 @@ def test_a_coordinate_writes_its_row_of_the_decoder():
     basis = autoencoder(24, "relu")
     there = model.in_bases({"hidden.0@sae": basis})
     written = writes_of(there, [Unit("hidden.0@sae", 3), Unit("hidden.0", 5)])
-    assert written is not None
     assert torch.allclose(written[0], basis.decoder[3])
     assert torch.equal(written[1], torch.eye(24)[5])

@@ -16,7 +16,7 @@ from pivotal.questions.rows import BadRows
 def read(tmp_path: Path, name: str, text: str | bytes, reader: str = "", **how: object) -> PairSet:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load_phenomenon(f"{reader}:{path}" if reader else path, ReadOptions(**how))  # type: ignore[arg-type]
+    return load_phenomenon(f"{reader}:{path}" if reader else path, ReadOptions(**how))
 
 
 TABS = "The cat sleeps .\tThe cat sleep .\nThe cats sleep .\tThe cats sleeps .\n"
