@@ -1,7 +1,7 @@
 """Make docs/atlas-findings.md and its figures from the rows of the atlas in docs/results/atlas.
 
-    python scripts/atlas_findings.py            # the page, its figures, and the matrix of the README
-    python scripts/atlas_findings.py --check    # say whether the page and the matrix are up to date
+    python scripts/atlas_findings.py            # the page and its figures
+    python scripts/atlas_findings.py --check    # say whether they are up to date
 
 No model is loaded. Models whose rows are added to the data appear as further lines and columns. The sentences of the
 page are in docs/results/parts/atlas/findings.md, where `<!-- table: NAME -->` stands for a table of atlas_tables.py or
