@@ -378,4 +378,5 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str =
 
 
 def _shown(value: Any) -> str:
-    return "not set" if value is None else str(value)
+    whole = isinstance(value, float) and value.is_integer()  # 3.0 is 3 in another file
+    return "not set" if value is None else str(int(value) if whole else value)

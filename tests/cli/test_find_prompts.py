@@ -52,6 +52,7 @@ def test_the_page_says_that_no_words_are_asked(run):
     assert "No words are asked: the list of the prompt is struck out" in page
     for words in ("of the target word", "Log-odds of “", "right when untouched", "among the two"):
         assert words not in page
+    assert "--pair NUMBER --words WORD,WORD</code> shows the trace of any sentence" in page
 
 
 def test_other_verbs_read_the_run(run):
@@ -59,8 +60,11 @@ def test_other_verbs_read_the_run(run):
     for verb in (["show", str(folder)], ["evaluate", str(folder)], ["evaluate", str(folder), "--json"]):
         done = CliRunner().invoke(app, verb)
         assert done.exit_code == 0 and "preferences of" not in done.output, done.output
-    traced = CliRunner().invoke(app, ["trace", str(folder), "--pair", "0"])
-    assert traced.exit_code == 2 and "these pairs ask none" in " ".join(traced.output.split())
+    pair = ["trace", str(folder), "--pair", "0"]
+    refused = CliRunner().invoke(app, pair)
+    assert refused.exit_code == 2 and "Name them with --words" in " ".join(refused.output.split())
+    traced = CliRunner().invoke(app, [*pair, "--words", "verb0as,verb0a", "--json"])
+    assert json.loads(traced.stdout)["direction"] in ("singular", "plural")
     typed = CliRunner().invoke(app, ["trace", str(folder), "The noun0a quite"])
     assert (
         typed.exit_code == 2
@@ -69,13 +73,19 @@ def test_other_verbs_read_the_run(run):
     )
 
 
-def test_the_live_page_compares_the_words_that_the_units_make_likely(run):
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run, lists, tmp_path):
     pytest.importorskip("starlette")
     from pivotal.serve.answers import predict
     from pivotal.serve.requests import SentenceRequest, UnitValues
     from pivotal.serve.runs import LiveRuns
 
-    runs = LiveRuns([str(run[0])], "runs", "cpu")
+    folder = run[0]
+    if steps == "single":
+        folder = tmp_path / "single"
+        quick = ["find", "planted", lists, "--controls", "0", "--evidence", "none", "--test", "0.4"]
+        CliRunner().invoke(app, [*quick, "--steps", steps, "--out", str(folder)])
+    runs = LiveRuns([str(folder)], "runs", "cpu")
     opened = runs.opened(0)
     units = [UnitValues(about.unit, about.values) for about in opened["units"]]
     asked = SentenceRequest(run=0, sentence=opened["pairs"][0]["prefix"], units=units)
@@ -98,7 +108,7 @@ def test_check_tells_how_much_the_lists_differ(lists):
 )
 def test_what_must_stay_asks_words(lists, more, said, tmp_path):
     """Lists of prompts cannot be kept, and with the counterfactual objective nothing can."""
-    asked = [lists, *more] if more else ["planted", "--keep", f"{lists},paired"]
+    asked = [lists, *more] if more else ["planted", "--keep", lists]
     done = CliRunner().invoke(app, [*FIND, *asked, "--out", str(tmp_path / "run")])
     assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
     assert not (tmp_path / "run" / "summary.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,7 @@ class TraceOptions:
     """The label to flip to, e.g. plural. Default: the one that the untouched model does not prefer."""
     words: str | None = None
     """The two words asked about, WORD,WORD, in the order of the labels. Default: the last word of the sentence that the
-    phenomenon asks about, and the word that it is paired with."""
+    phenomenon asks about, and the word that it is paired with; for --pair, its own words."""
     cue: str | None = None
     """The cue, or its index from 0. Default: the word that is the cue in the phenomenon."""
     out: str | None = None
@@ -61,15 +62,16 @@ def trace(
         raise PivotalError(
             "Give either a sentence, such as “The doctor near the cars admires”, or a held-out pair, such as --pair 0."
         )
-    if pair is not None and (options.words is not None or options.cue is not None):
-        raise PivotalError("A held-out pair already has words and a cue. Leave --words and --cue out.")
+    if pair is not None and options.cue is not None:
+        raise PivotalError("A held-out pair has its own cue. Leave --cue out.")
     if direction is not None:
         saved.intervention.direction(direction)
     if sentence is not None:
         saved.note_means("A typed sentence")
     out = None if options.out is None else check_path(options.out, overwrite=options.overwrite)
     if pair is not None:
-        asked, has_cue = _held_out(saved, pair), True
+        (asked, to), has_cue = _held_out(saved, pair, options.words), True
+        direction = direction or to
     else:
         asked, has_cue = _typed(saved, sentence or "", options)
     found = _traced(saved, asked, direction)
@@ -100,15 +102,25 @@ def _typed(saved: Saved, sentence: str, options: TraceOptions) -> tuple[MinimalP
     )
 
 
-def _held_out(saved: Saved, pair: int) -> MinimalPair:
-    """Pairs are numbered as in traces.json: held-out pairs that the model cannot score do not count."""
+def _held_out(saved: Saved, pair: int, words: str | None) -> tuple[MinimalPair, str]:
+    """A held-out pair, and the label to flip to. Pairs are numbered as in traces.json: those that the model cannot
+    score do not count. `words` are for a pair that asks none."""
     from pivotal.problem.prepare import problem_of
 
     _, test = saved.divided("Trace a sentence of your own instead.")
-    pairs = problem_of(saved.question, saved.lm, test).pairs
-    if pair >= len(pairs):
-        raise PivotalError(f"The run has held-out pairs 0 to {len(pairs) - 1}, but not pair {pair}.")
-    return pairs[pair]
+    problem = problem_of(saved.question, saved.lm, test)
+    if pair >= len(problem):
+        raise PivotalError(f"The run has held-out pairs 0 to {len(problem) - 1}, but not pair {pair}.")
+    asked = problem.pairs[pair]
+    if asked.asks_words == (words is not None):
+        raise PivotalError(
+            "This held-out pair has its own words. Leave --words out."
+            if asked.asks_words
+            else f"{saved.intervention.phenomenon} asks no words, but a trace compares two. Name them with --words."
+        )
+    if words is not None:
+        asked = dataclasses.replace(asked, words=tuple(words.split(",")))  # type: ignore[arg-type]
+    return asked, problem.labels[int(problem.direction[pair])]
 
 
 def _traced(saved: Saved, asked: MinimalPair, direction: str | None) -> Trace:

@@ -29,6 +29,7 @@ from pivotal.problem.text import sentences_of, tokens_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import reader_of
 from pivotal.units import Steps
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _MOST = 256
 
 def is_text(name: str) -> bool:
     """Whether --keep means a text by this name, not a question."""
-    return name == TEXT or suffix_of(Path(name)) == ".txt"
+    return name == TEXT or (suffix_of(Path(name)) == ".txt" and reader_of(name) is None)
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,16 @@ class PairSet:
                     f"{did_you_mean(pair.label, labels)}",
                     field="label",
                 )
-            partner = pair.label and pair.counterfactuals[1 - labels.index(pair.label)]
-            if pair.asks_words != self.asks_words or not (pair.asks_words or partner):
+            if pair.asks_words != self.asks_words:
                 raise PivotalError(
-                    "All pairs of a set have two words, or all have none, but a label and the counterfactual prefix of "
-                    f"the other label. That of “{pair.prefix}” has neither.",
+                    f"Either all pairs of a question ask two words or none does, but “{pair.prefix}” and "
+                    f"“{self.pairs[0].prefix}” differ in this. Ask them apart.",
+                    "words",
+                )
+            if not (pair.asks_words or (pair.label and pair.counterfactuals[1 - labels.index(pair.label)])):
+                raise PivotalError(
+                    "A pair without words needs a label and the counterfactual prefix of the other label, but "
+                    f"“{pair.prefix}” lacks one.",
                     "words",
                 )
 

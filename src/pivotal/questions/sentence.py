@@ -53,7 +53,7 @@ def pair_of(
             f"{sentence!r}."
         )
     text = " ".join(prefix)
-    place = _known_cue(prefix, known()) if cue is None else index_or_word(cue)
+    place = known_cue(prefix, known()) if cue is None else index_or_word(cue)
     if place is None and at_cue:
         raise PivotalError(
             f"This intervention acts at the cue, but no word of “{text}” is a cue that the phenomenon knows, or more "
@@ -84,7 +84,7 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str)
     )
 
 
-def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
+def known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
     """The index of the cue: that of the same prefix in the phenomenon, or else of the only word that is a known cue. If
     several words are known cues, only those at a usual position count."""
     text = " ".join(prefix)

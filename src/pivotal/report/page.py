@@ -82,7 +82,8 @@ def _sentences(traces: Traces, groups: Sequence[str], where: str) -> dict[str, A
     pairs = sorted(traces.pairs, key=lambda pair: (pair.pair not in stored, pair.pair))
     used = dict.fromkeys(pair.group for pair in traces.pairs if pair.group)
     known = {_known(pair) for pair in traces.pairs}
-    command = shlex.join(["pivotal", "trace", where, "--pair"])
+    command = f"{shlex.join(['pivotal', 'trace', where, '--pair'])} NUMBER"
+    command += "" if any(traces.pairs[0].words) else " --words WORD,WORD"
     return {
         "wrong": sum(_known(pair) == "wrong" for pair in traces.pairs),
         "groups": [(group, group) for group in groups if group in used] or [(group, group) for group in used],

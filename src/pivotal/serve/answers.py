@@ -13,7 +13,7 @@ from pivotal.evidence.trace import trace_with_next
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.sentence import pair_of
+from pivotal.questions.sentence import known_cue, pair_of
 from pivotal.records.evidence import Share
 from pivotal.records.serial import replace
 from pivotal.report.trace import trace_table
@@ -93,8 +93,12 @@ def _pair(
     live: LiveIntervention, sentence: str, words: tuple[str, str] | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
     """The pair of a typed sentence, as the model reads it, and whether it has a cue."""
+    single = live.intervention.steps == "single"
     if words is None and not live.pairs.asks_words:  # those that tell the two directions apart
-        sides = [live.model.intervened(live.intervention, direction=to) for to in live.labels]
+        at = (cue or known_cue(sentence.split(), live.pairs)) if single else None
+        if single and at is None:
+            raise PivotalError("This intervention acts at the cue. Choose the word in the field Cue.")
+        sides = [live.model.intervened(live.intervention, direction=to, cue=at) for to in live.labels]
         said = [dict(side.next_words(sentence, 50)) for side in sides]
         words = tuple(  # type: ignore[assignment]
             max(filter(str.strip, a), key=lambda word: a[word] - b.get(word, 0.0))
@@ -106,7 +110,7 @@ def _pair(
         lambda: live.pairs,
         words=words,
         cue=cue,
-        at_cue=live.intervention.steps == "single",
+        at_cue=single,
         named=("the fields for the two words", "the field Cue"),
     )
     return live.as_read([made])[0], has_cue
