@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pivotal import PivotalError
+from pivotal.errors import did_you_mean
+from pivotal.printing import duration
 from pivotal.units import Site, Unit, UnitSpace, pattern_of, select_sites, sites_in_bases
 
 LSTM = (Site("hidden.0", 650, bounds=(-1.0, 1.0)), Site("hidden.1", 650))
@@ -110,3 +112,37 @@ def test_bases_are_asked_for_by_site_kind_and_argument():
         sites_in_bases(GPT, "mlp.2-3@sae:a/folder")
     with pytest.raises(PivotalError, match="named once"):
         sites_in_bases(GPT, "mlp.2@sae:a, mlp.2@sae:b")
+
+
+# -- misspelt names --
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("gredy", ["learned", "greedy"], " Did you mean 'greedy'? Available: greedy, learned."),
+        ("BASE", ["Base"], " Did you mean 'Base'? Available: Base."),
+        ("zzz", ["a"], " Available: a."),
+        ("zzz", [], " None is available."),
+    ],
+)
+def test_did_you_mean(name, known, hint):
+    assert did_you_mean(name, known) == hint
+
+
+# -- numbers as people read them --
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "0 s"),
+        (41.4, "41 s"),
+        (119, "119 s"),
+        (372, "6.2 minutes"),
+        (7199, "120.0 minutes"),
+        (9000, "2.5 hours"),
+    ],
+)
+def test_durations(seconds, said):
+    assert duration(seconds) == said

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import doctors, random_model, tokenizer
 
 from pivotal import Question, load_phenomenon, study
 from pivotal.jobs.find import find
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.questions import MinimalPair, PairSet
 from pivotal.report.page import write_report
 from pivotal.report.study import write_study
 from pivotal.searches import LearnedMask
@@ -88,9 +87,7 @@ def transformer_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory)
     place = tmp_path_factory.mktemp("browser")
     random_model("llama", num_hidden_layers=30).save_pretrained(place / "deep")
     tokenizer(bos=True).save_pretrained(place / "deep")
-    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " quickly", " near The")
-    pairs = [MinimalPair(f"The {noun}{middle}", 1, ("runs", "run")) for noun in nouns for middle in middles]
-    PairSet("pairs", ("singular", "plural"), tuple(pairs)).save(place / "pairs.jsonl")
+    doctors("near", "behind", "quickly", "near The").save(place / "pairs.jsonl")
     asked = {"model": str(place / "deep"), "phenomenon": str(place / "pairs.jsonl"), "sites": "mlp.25-28"}
     search = LearnedMask(max_units=2.0, updates=4, refit=2, batch=8, kl_weight=0.0)
     question = Question(**asked, steps="single", test=8)

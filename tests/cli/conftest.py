@@ -1,7 +1,9 @@
 """How the tests of verbs run a command. Figures are not drawn here."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.figures import empty_figures
@@ -26,6 +28,10 @@ class Outcome:
         self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert "Traceback" not in self.out + self.err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
 
     def refused(self, *parts: str) -> None:
         assert self.code == 2, (self.code, self.out, self.err)

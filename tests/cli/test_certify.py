@@ -48,7 +48,7 @@ def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(p
 def test_an_intervention_by_itself_is_certified_on_all_pairs(pivotal, folder, tmp_path):
     alone = shutil.copytree(folder / "interventions" / "0", tmp_path / "alone")
     done = pivotal("certify", alone, *SMALLEST, "--json")
-    assert done.code == 0 and json.loads(done.out)["found"]["flipped_test"] is None
+    assert done.code == 0 and done.json["found"]["flipped_test"] is None
     assert not (alone / "certificate.json").exists()
 
 

@@ -21,7 +21,7 @@ def test_a_question_that_can_be_asked(pivotal):
     assert "--values interchange can use 1,512 of 1,512 pairs." in done.out
     assert "For at least half of the pairs, the preferred word is among the model's" in done.out
     assert "Warning" not in done.out
-    found = json.loads(pivotal("check", "planted", "planted", "--json").out)
+    found = pivotal("check", "planted", "planted", "--json").json
     assert found["asked"] == found["knowledge"]["pairs"] == 1512 and found["rejected"]["total"] == 0
     assert found["overlap"]["prefix"] == 0 and found["seconds"] > 0
 
@@ -124,9 +124,9 @@ def test_the_split_is_that_of_a_search(pivotal, tmp_path):
     ]
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    checked = json.loads(pivotal("check", "planted", file, "--test", "8", "--json").out)
+    checked = pivotal("check", "planted", file, "--test", "8", "--json").json
     quick = ("--updates", "5", "--controls", "0", "--evidence", "none", "--json", "--out", tmp_path / "run")
-    pairs = json.loads(pivotal("find", "planted", file, "--test", "8", *quick).out)["pairs"]
+    pairs = pivotal("find", "planted", file, "--test", "8", *quick).json["pairs"]
     assert (checked["train"], checked["test"]) == (pairs["train"], pairs["test"])
     assert checked["train"] + checked["test"] == checked["asked"] == 16 and checked["test"] < 8
 
@@ -137,7 +137,7 @@ def test_nothing_can_be_asked(pivotal, tmp_path):
     assert done.code == 2, "as in find"
     assert "planted can score 0 of 1 pair of a." in done.out
     assert "outside the vocabulary: zebra (1)" in done.out and "pivotal check MODEL --words" in done.out
-    assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
+    assert pivotal("check", "planted", tmp_path / "a.jsonl", "--json").json["knowledge"] is None
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivota
 def test_a_folder_is_checked_question_by_question(pivotal, files):
     done = pivotal("check", "planted", f"blimp:{files}")
     assert "one direction" in done.out and "it compares whole sentences" in done.out
-    first, second = json.loads(pivotal("check", "planted", f"blimp:{files}", "--json").out)
+    first, second = pivotal("check", "planted", f"blimp:{files}", "--json").json
     assert (first["asked"], second["asked"]) == (12, 0) and second["labels"] is None
 
 
@@ -184,6 +184,6 @@ def test_words(pivotal):
     rows = {line.split()[0]: line for line in done.out.splitlines() if line.strip()}
     assert "one token" in rows["verb0as"] and "verb0a" in rows["verb0as"]
     assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
-    found = json.loads(pivotal("check", "planted", "--words", "zebra", "--json").out)
+    found = pivotal("check", "planted", "--words", "zebra", "--json").json
     assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
     pivotal("check", "planted", "--words", " ,").refused("--words looks up words, but none is given in ' ,'")

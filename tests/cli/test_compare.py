@@ -27,7 +27,7 @@ def test_tables_and_figures_along_the_number_of_units(pivotal, tmp_path):
     page = (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
     assert "Flipped preferences against max units" in page
     again = pivotal(*small, "--json", "-q")
-    rows = json.loads(again.out)["rows"]
+    rows = again.json["rows"]
     assert again.err == "" and [(row["cell"]["search"], row["options"]["max_units"]) for row in rows] == [
         (search, units) for search in ("learned", "learned@paper") for units in (1, 3)
     ]

@@ -34,7 +34,7 @@ def test_a_file_of_others_becomes_ours(pivotal, blimp, tmp_path, suffix):
 
 def test_a_folder_becomes_a_file_for_each_question(pivotal, blimp, tmp_path):
     done = pivotal("convert", f"blimp:{blimp}", tmp_path / "new" / "ours", "--lower", "--json")
-    first, second = json.loads(done.out)
+    first, second = done.json
     assert (first["name"], first["pairs"]) == ("small", 2) and "one prefix" in second["reason"]
     assert read_pairs(first["file"])[0].prefix == "the cats"
 

@@ -55,7 +55,7 @@ def test_several_seeds_are_columns_of_one_table(pivotal, seeds, tmp_path):
     assert cells(done.out, "namepp")[3] == f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
     nats = [one["perplexity"]["all"] for one in figures]
     assert f"{statistics.mean(nats):.2f} ± {statistics.stdev(nats):.2f}" in done.out
-    printed = json.loads(pivotal("eval-lm", seeds[0], "--dtype", "float64", "--json").out)
+    printed = pivotal("eval-lm", seeds[0], "--dtype", "float64", "--json").json
     assert printed["command"].startswith("pivotal eval-lm")
     (model,) = printed["models"]
     assert model["perplexity"] is None and model["agreement"][0]["shares"]["all"]["n"] == 300

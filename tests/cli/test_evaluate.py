@@ -16,7 +16,7 @@ FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none
 def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal, run_folder):
     summary = json.loads((run_folder / "summary.json").read_text())
     best = summary["runs"][summary["best"]]
-    scores = json.loads(pivotal("evaluate", run_folder, "--json").out)
+    scores = pivotal("evaluate", run_folder, "--json").json
     assert {key: scores[key] for key in scores if key in best} == {
         key: best[key] for key in scores if key in best
     }
@@ -49,7 +49,7 @@ def test_pairs_with_other_labels(pivotal, run_folder, tmp_path):
 
 def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, run_folder):
     """The run held out 303 of 1,512 pairs by their prefixes."""
-    scores = json.loads(pivotal("evaluate", run_folder, "planted", "--json").out)
+    scores = pivotal("evaluate", run_folder, "planted", "--json").json
     assert scores["pairs"] == {"which": "all", "asked": 1512, "prefix_in_training": 1209}
     said = "Prefixes of the run's training pairs occur in 1,209 of these 1,512 pairs"
     assert said in pivotal("evaluate", run_folder, "planted").out
@@ -58,7 +58,7 @@ def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, r
 def test_training_pairs_that_are_not_known_are_mentioned(pivotal, run_folder, strange, tmp_path):
     alone = shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     done = pivotal("evaluate", alone, strange, "--json")
-    assert "prefix_in_training" not in json.loads(done.out)["pairs"]
+    assert "prefix_in_training" not in done.json["pairs"]
     assert "cannot say how many" in done.err and "without its run" in done.err
 
 
@@ -86,7 +86,7 @@ def test_another_question_is_read_as_the_user_says_or_else_as_in_the_run(
     pivotal, run_folder, unk_folder, strange
 ):
     def asked(folder: Path, *options: str) -> int:
-        return int(json.loads(pivotal("evaluate", folder, strange, *options, "--json").out)["pairs"]["asked"])
+        return int(pivotal("evaluate", folder, strange, *options, "--json").json["pairs"]["asked"])
 
     assert asked(run_folder) == 1 and asked(run_folder, "--unknown", "unk") == 2
     assert asked(unk_folder) == 2 and asked(unk_folder, "--unknown", "skip") == 1
@@ -121,13 +121,13 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal, run_folder, blimp):
     done = pivotal("evaluate", run_folder, blimp)
     assert done.code == 0 and "on 2 other questions" in done.out
     assert "whole: it compares whole sentences" in done.out and "cannot score the only pair" in done.out
-    found = json.loads(pivotal("evaluate", run_folder, blimp, "--json").out)
+    found = pivotal("evaluate", run_folder, blimp, "--json").json
     rows = {row["question"]: row for row in found["rows"]}
     assert rows[AGREEMENT]["effect"]["related"] and rows[AGREEMENT]["effect"]["flipped"]["value"] == 1
     assert rows["order"]["effect"]["related"], "it asks a word of the run"
     assert rows["order"]["effect"]["flipped"] is None
     assert rows["whole"]["effect"] is None and "sentences" in rows["whole"]["reason"]
-    one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/{AGREEMENT}.jsonl", "--json").out)
+    one = pivotal("evaluate", run_folder, f"{blimp}/{AGREEMENT}.jsonl", "--json").json
     assert one["flip_accuracy"] == 1 and (one["pairs"]["which"], one["pairs"]["asked"]) == ("all", 24)
     pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused(
         "whole.jsonl: it compares whole sentences"
@@ -138,7 +138,7 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal, run_folder, blimp):
 def test_another_model_is_refused_unless_told(pivotal, run_folder):
     pivotal("evaluate", run_folder, "--model", "planted:1").refused("belongs to the model", "--any-model")
     done = pivotal("evaluate", run_folder, "--model", "planted:1", "--any-model", "--json")
-    assert json.loads(done.out)["flip_accuracy"] < 1
+    assert done.json["flip_accuracy"] < 1
 
 
 def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(pivotal, tmp_path):
@@ -149,9 +149,9 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     shutil.copytree(tmp_path / "run" / "interventions" / "0", alone)
     pivotal("evaluate", alone).refused("needs the pairs that it was found on", f"evaluate {alone} QUESTION")
     pivotal("certify", alone).refused("needs the pairs that it was found on", "in its run folder")
-    assert json.loads(pivotal("evaluate", alone, mine, "--json").out)["pairs"]["asked"] == 60
+    assert pivotal("evaluate", alone, mine, "--json").json["pairs"]["asked"] == 60
     named = pivotal("evaluate", alone, "planted", "--json")
-    assert json.loads(named.out)["pairs"]["asked"] == 1512
+    assert named.json["pairs"]["asked"] == 1512
     pivotal("evaluate", alone, "--part", "test").refused("its held-out pairs are not known")
     pivotal("evaluate", alone, "--run", "1").refused("is a single intervention")
 
@@ -163,7 +163,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(pivotal, run_folder, t
     run["settings"]["data_fingerprint"] = "another"
     (copy / "run.json").write_text(json.dumps(run))
     pivotal("evaluate", copy).refused("the pairs have changed", "--part all")
-    assert json.loads(pivotal("evaluate", copy, "--part", "all", "--json").out)["pairs"]["which"] == "all"
+    assert pivotal("evaluate", copy, "--part", "all", "--json").json["pairs"]["which"] == "all"
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_a_panel_of_everything_else(pivotal, run_folder, tmp_path):
     """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
     mine = tmp_path / "mine.txt"
     mine.write_text("The noun0a near verb0as\nThe noun1bs often quite verb1b\n")
-    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--sentences", mine, "--json").out)
+    done = pivotal("evaluate", run_folder, "--panel", "--sentences", mine, "--json").json
     assert done["effects"] == [] and done["phenomenon"] == "planted"
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
     said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out

@@ -49,7 +49,7 @@ def test_export_writes_a_folder(pivotal, model, saved, tmp_path, monkeypatch):
     assert f"Written to exports/{out.name}" in done.out and "'plural'" in (out / "intervene.py").read_text()
     again = ("export", saved, "--to", "snippet", "--out", out, "--model", model)
     pivotal(*again).refused("holds an export already", "--overwrite")
-    told = json.loads(pivotal(*again, "--overwrite", "--json").out)
+    told = pivotal(*again, "--overwrite", "--json").json
     assert told["folder"] == str(out) and told["directions"] == ["singular", "plural"]
     assert told["approximate"] == [] and told["target"] == "snippet"
 
@@ -62,12 +62,10 @@ def test_units_in_a_basis_are_exported_from_their_folder_alone(pivotal, model, s
     about = (own.model, own.model_fingerprint, own.phenomenon, "0")
     found = Intervention((unit,), own.directions, np.ones((2, 1)), "every", *about, bases=bases)
     found.save(tmp_path / "found")
-    told = json.loads(
-        pivotal(
-            *("export", tmp_path / "found", "--to", "nnsight", "--model", model),
-            *("--out", tmp_path / "out", "--json"),
-        ).out
-    )
+    told = pivotal(
+        *("export", tmp_path / "found", "--to", "nnsight", "--model", model),
+        *("--out", tmp_path / "out", "--json"),
+    ).json
     assert told["units"] == ["resid.1@pca:2"] and "bases.safetensors" in told["files"]
 
 
@@ -104,7 +102,7 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(pivotal, model, saved, 
 def test_what_is_missing_from_a_card_is_told(pivotal, run_folder, tmp_path):
     """A run of a model that peft does not know, with its report."""
     told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")
-    notes = " ".join(json.loads(told.out)["notes"])
+    notes = " ".join(told.json["notes"])
     assert "--base-model" in notes and "--license" in notes
     there = {path.name for path in (tmp_path / "out").iterdir()}
     assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
@@ -134,7 +132,7 @@ def test_pull_takes_a_folder(pivotal, model, saved, tmp_path):
     Intervention.load(saved).save(theirs)
     (theirs / "evil.py").write_text("raise SystemExit")
     (theirs / "evil.pkl").write_bytes(b"\x80\x04.")
-    told = json.loads(pivotal("pull", theirs, "--out", out, "--model", model, "--json").out)
+    told = pivotal("pull", theirs, "--out", out, "--model", model, "--json").json
     assert told["fingerprint_checked"] and told["commit"] is None
     assert {path.name for path in out.iterdir()} == {"card.json", "values.safetensors", "source.json"}
     assert Intervention.load(out) == Intervention.load(saved)

@@ -50,7 +50,7 @@ def test_a_finished_run_is_shown_again_and_not_run(pivotal, run_folder, json_fla
     assert f"This run was already finished: {run_folder}. Use --overwrite to run it again." in done.err
     assert "learn" not in done.err
     if json_flag:
-        assert json.loads(done.out) == json.loads((run_folder / "summary.json").read_text())
+        assert done.json == json.loads((run_folder / "summary.json").read_text())
     else:
         assert "3 of 64 units switch planted" in done.out and f"The run folder is {run_folder}" in done.out
     assert {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")} == before
@@ -87,6 +87,7 @@ def test_another_run_in_the_folder(pivotal, run_folder):
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
         (["planted", "planted", "--runs", "0"], ["at least one run"]),
         (["planted", "planted", "--runs", str(2**63)], ["at most 10,000 runs, but runs is 9,223,372"]),
+        (["planted", "planted", "--keep", ""], ["--keep", "it is empty"]),
         (["planted", "number-agreement"], ["cannot score any of the", "outside the vocabulary"]),
     ],
 )  # fmt: skip

@@ -112,25 +112,3 @@ def test_what_must_stay_asks_words(lists, more, said, tmp_path):
     done = CliRunner().invoke(app, [*FIND, *asked, "--out", str(tmp_path / "run")])
     assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
     assert not (tmp_path / "run" / "summary.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        ("a.txt,b.txt,paired", "equally many prompts"),
-        ("a.txt,empty.txt", "that of “empty” is empty"),
-        ("a.txt,a.txt", "Two lists of prompts are two text files"),
-        ("a.txt,again.txt", "they are equal"),
-        ("a.txt,missing.txt", "missing.txt"),
-        ("a.txt", "Two lists of prompts are two text files"),
-    ],
-)
-def test_bad_lists_are_a_sentence_each(names, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("a.txt").write_text("The noun0a\nThe noun0b\n")
-    Path("again.txt").write_text("The noun0b\nThe noun0a\n")
-    Path("b.txt").write_text("The noun0as\n")
-    Path("empty.txt").write_text("\n")
-    done = CliRunner().invoke(app, ["find", "planted", f"prompts:{names}"])
-    assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
-    assert not Path("runs").exists()

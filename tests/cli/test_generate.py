@@ -1,6 +1,5 @@
 """`pivotal generate`: both sides, and the cue of a single step."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ def test_the_edit_turns_the_likeliest_verb(pivotal, run_folder):
     done = pivotal(
         "generate", run_folder, "The noun0a near", "--direction", "plural", "--length", "3", "--json"
     )
-    said = json.loads(done.out)
+    said = done.json
     sides = {"untouched": said["untouched"], **said["directions"]}
     verbs = {f"verb0{v}{s}" for v in "abc" for s in ("", "s")}
 
@@ -39,9 +38,9 @@ def test_without_a_direction_both_are_shown_side_by_side(pivotal, run_folder):
     assert header == ["untouched", "p", "→", "singular", "p", "→", "plural", "p"]
     lines = [line for line in done.out.splitlines() if "The noun0a " in line]
     assert [line.split("The")[0].strip() for line in lines] == ["untouched", "→ singular", "→ plural"]
-    sides = json.loads(pivotal("generate", run_folder, "The noun0a", "--json").out)
+    sides = pivotal("generate", run_folder, "The noun0a", "--json").json
     assert list(sides) == ["untouched", "directions"] and list(sides["directions"]) == ["singular", "plural"]
-    one = json.loads(pivotal("generate", run_folder, "The noun0a", "--direction", "plural", "--json").out)
+    one = pivotal("generate", run_folder, "The noun0a", "--direction", "plural", "--json").json
     assert one == {"untouched": sides["untouched"], "directions": {"plural": sides["directions"]["plural"]}}
 
 

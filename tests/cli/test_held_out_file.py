@@ -1,6 +1,5 @@
 """`--test FILE`: held-out pairs from a file of their own, taken as they are, in every verb that knows the run."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def test_the_pairs_of_the_file_are_held_out_in_every_verb(pivotal, files):
     assert "held-out pairs, from held.jsonl" in pivotal("show", "run").out
     assert "held out (from held.jsonl)" in run.report.read_text()
     for part, count in (("test", len(HELD_OUT)), ("train", len(TRAIN)), ("all", len(PAIRS))):
-        scored = json.loads(pivotal("evaluate", "run", "--part", part, "--json").out)
+        scored = pivotal("evaluate", "run", "--part", part, "--json").json
         assert scored["pairs"]["asked"] == count
     assert pivotal("evaluate", "run/interventions/0", "train.jsonl", "--json").code == 0
     assert "already finished" in pivotal(*asked, "--out", "run", "--evidence", "none").err
@@ -58,7 +57,7 @@ def test_pairs_that_training_has_are_said(pivotal, files):
         f"{shared} of the {len(HELD_OUT) + 7} held-out pairs of held.jsonl have the prefix of a" in done.err
     )
     assert library.RunFolder("run").summary().pairs.test == len(HELD_OUT) + 7, "taken as they are"
-    checked = json.loads(pivotal("check", *asked, "--json").out)
+    checked = pivotal("check", *asked, "--json").json
     assert checked["test"] == len(HELD_OUT) + 7 and checked["train"] == len(TRAIN)
     assert checked["split"] == "file" and checked["overlap"]["prefix"] == pytest.approx(
         shared / (len(HELD_OUT) + 7)

@@ -26,7 +26,7 @@ def test_an_imported_model_has_a_name(pivotal, files, tmp_path):
     done = pivotal("import-lm", checkpoint, "--vocabulary", vocabulary)
     assert done.code == 0
     assert "LSTM of 2 x 4 units, imported from small0.2.pt; 5 words." in done.out
-    listed = json.loads(pivotal("list", "models", "--json").out)["models"]
+    listed = pivotal("list", "models", "--json").json["models"]
     assert "small0.2" in [model["name"] for model in listed]
     card = json.loads((tmp_path / "home" / "models" / "small0.2" / "card.json").read_text())
     assert card["command"].startswith("pivotal import-lm")
@@ -36,7 +36,7 @@ def test_an_imported_model_has_a_name(pivotal, files, tmp_path):
 
 def test_a_model_may_go_elsewhere(pivotal, files, tmp_path):
     done = pivotal("import-lm", files[0], "--vocabulary", files[1], "--out", tmp_path / "a" / "b", "--json")
-    assert json.loads(done.out)["model"] == str(tmp_path / "a" / "b")
+    assert done.json["model"] == str(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
     assert not (tmp_path / "home").exists()
 

@@ -32,7 +32,7 @@ def test_it_finds_the_planted_units_and_says_what_was_done(exchanged):
 
 def test_evaluate_and_certify_exchange_too(pivotal, exchanged, tmp_path):
     best = RunFolder(exchanged).summary().best_run
-    scores = json.loads(pivotal("evaluate", exchanged, "--json").out)
+    scores = pivotal("evaluate", exchanged, "--json").json
     assert scores["flip_accuracy"] == 1 and scores["kl"] == best.kl
     assert scores["interchange"]["accuracy"]["value"] == 1 and scores["interchange"]["wrong"] is None
     # Without its run, an intervention still knows that it is an interchange.
@@ -52,9 +52,7 @@ def test_evaluate_and_certify_exchange_too(pivotal, exchanged, tmp_path):
 def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal, exchanged):
     traces = RunFolder(exchanged).traces()
     outcome = traces.pairs[traces.traces[0].pair]
-    found = json.loads(
-        pivotal("trace", exchanged, "--pair", outcome.pair, "--model", "planted", "--json").out
-    )
+    found = pivotal("trace", exchanged, "--pair", outcome.pair, "--model", "planted", "--json").json
     first, second = (row[-1] for row in found["log_p"]["edited"])
     odds = (second - first) if outcome.direction == "plural" else (first - second)
     assert odds == pytest.approx(outcome.log_odds[1], abs=1e-3)

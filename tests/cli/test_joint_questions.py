@@ -44,5 +44,5 @@ def test_pairs_are_pooled_and_each_question_is_scored(pivotal, folder):
     assert sum(share.n for share in summary.best_run.by_group.values()) == summary.pairs.test
     # The run is resumed, read and scored again as any other.
     assert "already finished" in Outcome(joint[:-1]).err
-    assert json.loads(pivotal("evaluate", out, "--json").out)["flip_accuracy"] == summary.flip_accuracy
+    assert pivotal("evaluate", out, "--json").json["flip_accuracy"] == summary.flip_accuracy
     assert "flipped in planted" in pivotal("evaluate", out, "planted").out

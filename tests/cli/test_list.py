@@ -30,7 +30,7 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
 
     said = f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
     assert said in " ".join(pivotal("find", "--help").out.replace("│", " ").split())
-    for entry in json.loads(pivotal("list", "searches", "--json").out)["searches"]:
+    for entry in pivotal("list", "searches", "--json").json["searches"]:
         for option in entry["options"]:
             if option["name"] == "max_units":
                 assert option["default"] is None and said in option["help"]
@@ -42,7 +42,7 @@ def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal
 def test_phenomena_have_labels_and_sizes(pivotal):
     said = pivotal("list", "phenomena").out
     assert "singular / plural" in said and "12,000" in said
-    listed = {one["name"]: one for one in json.loads(pivotal("list", "phenomena", "--json").out)["phenomena"]}
+    listed = {one["name"]: one for one in pivotal("list", "phenomena", "--json").json["phenomena"]}
     assert listed["number-agreement"]["labels"] == ["singular", "plural"]
     assert listed["number-agreement"]["pairs"] == 12_000
     assert listed["blimp:PATH"]["pairs"] is None
@@ -55,7 +55,7 @@ def test_runs(pivotal, run_folder, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "run.json").write_text("{")
     (tmp_path / "notes").mkdir()
-    listed = json.loads(pivotal("list", "runs", tmp_path, "--json").out)["runs"]
+    listed = pivotal("list", "runs", tmp_path, "--json").json["runs"]
     assert [(Path(one["path"]).name, one["kind"], one["finished"]) for one in listed] == [
         ("a", "run", True),
         ("b", "run", False),
@@ -75,10 +75,10 @@ def test_studies_are_listed_and_their_runs(pivotal, tmp_path):
         "grid: {max_units: [2]}\n"
     )
     assert pivotal("study", recipe, "--out", tmp_path / "all" / "s", "-q").code == 0
-    (study,) = json.loads(pivotal("list", "runs", tmp_path / "all", "--json").out)["runs"]
+    (study,) = pivotal("list", "runs", tmp_path / "all", "--json").json["runs"]
     assert (study["kind"], study["name"], study["done"], study["failed"]) == ("study", "small", 1, 0)
     assert "1 run done" in pivotal("list", "runs", tmp_path / "all").out
-    (run,) = json.loads(pivotal("list", "runs", tmp_path / "all" / "s", "--json").out)["runs"]
+    (run,) = pivotal("list", "runs", tmp_path / "all" / "s", "--json").json["runs"]
     assert run["kind"] == "run" and run["finished"]
 
 

@@ -97,12 +97,7 @@ def test_what_must_be_quick_does_not_load_torch(code):
 
 
 def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2():
-    done = subprocess.run(
-        [sys.executable, "-m", "pivotal", "evaluate", "no-such-folder"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = process("evaluate", "no-such-folder", capture_output=True)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("no-such-folder is neither a run folder")
@@ -166,4 +161,4 @@ def test_control_characters_of_a_file_are_shown_and_not_obeyed(pivotal, run_fold
         done = pivotal(arguments[0], tmp_path / "r", *arguments[1:])
         assert not set("\x1b\x07\x9b") & set(done.out + done.err)
     assert r"\x1b]0;owned\x07" in pivotal("show", tmp_path / "r").out
-    assert json.loads(pivotal("show", tmp_path / "r", "--json").out)["command"] == evil
+    assert pivotal("show", tmp_path / "r", "--json").json["command"] == evil

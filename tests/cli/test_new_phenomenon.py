@@ -1,7 +1,5 @@
 """`pivotal new-phenomenon`, and a template file where a phenomenon is named."""
 
-import json
-
 TOY = """
 labels: [singular, plural]
 lexicon:
@@ -19,7 +17,7 @@ def test_it_writes_a_file_that_works(pivotal, tmp_path, monkeypatch):
     assert done.code == 0 and "pivotal find wiki-lstm mine.yaml" in done.out
     assert (tmp_path / "mine.yaml").exists()
     pivotal("new-phenomenon", "mine").refused("mine.yaml exists already")
-    told = json.loads(pivotal("new-phenomenon", "other", "--like", "agreement-be", "--json").out)
+    told = pivotal("new-phenomenon", "other", "--like", "agreement-be", "--json").json
     assert told == {"path": "other.yaml", "pairs": 840}
     pivotal("new-phenomenon", "third", "--like", "agreement-bee").refused("Did you mean 'agreement-be'?")
 
@@ -28,6 +26,6 @@ def test_a_template_file_is_a_question_and_its_slips_are_told(pivotal, run_folde
     path = tmp_path / "toy.yaml"
     path.write_text(TOY)
     done = pivotal("evaluate", run_folder, path, "--part", "all", "--json")
-    assert done.code == 0 and set(json.loads(done.out)["by_group"]) == {"t01", "t02"}
+    assert done.code == 0 and set(done.json["by_group"]) == {"t01", "t02"}
     path.write_text(TOY.replace("{near}", "{nera}"))
     pivotal("evaluate", run_folder, path).refused("toy.yaml, line 8", "names no list", "Did you mean 'near'?")

@@ -67,7 +67,7 @@ def test_the_newest_run_without_a_name(pivotal, copy, monkeypatch):
     assert pivotal("show").code == 2
     (copy.parent / "runs").mkdir()
     copy.rename(copy.parent / "runs" / "one")
-    assert json.loads(pivotal("show", "--json").out)["folder"] == str(Path("runs", "one"))
+    assert pivotal("show", "--json").json["folder"] == str(Path("runs", "one"))
 
 
 def test_open_opens_the_newest_page_or_the_one_that_is_named(pivotal, copy, study, browser, monkeypatch):
@@ -81,7 +81,7 @@ def test_open_opens_the_newest_page_or_the_one_that_is_named(pivotal, copy, stud
 
 
 def test_json_of_a_run(pivotal, run_folder):
-    shown = json.loads(pivotal("show", run_folder, "--json").out)
+    shown = pivotal("show", run_folder, "--json").json
     assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())
     assert (shown["kind"], shown["report"]) == ("run", None)
     assert shown["settings"]["search"]["name"] == "learned"
@@ -93,7 +93,7 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal, copy):
     (copy / "summary.json").unlink()
     done = pivotal("show", copy)
     assert done.code == 0 and "not finished. To resume it: pivotal find planted planted" in done.out
-    shown = json.loads(pivotal("show", copy, "--json").out)
+    shown = pivotal("show", copy, "--json").json
     assert not shown["finished"] and shown["summary"] is None
 
 
@@ -142,7 +142,7 @@ def test_tables_of_a_study_are_printed_and_written(study, pivotal):
     said = pivotal("show", study)
     assert said.code == 0 and "90.0 ± 10.0" in said.out and "88.0 ± 0.2" in said.out
     assert not (study / "report.html").exists()
-    made = json.loads(pivotal("show", study, "--page", "--json").out)
+    made = pivotal("show", study, "--page", "--json").json
     assert {"report.html", "tables.md", "tables.tex", "tables.csv"} <= {path.name for path in study.iterdir()}
     assert (made["kind"], made["report"]) == ("study", str(study / "report.html"))
     assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])

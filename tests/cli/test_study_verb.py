@@ -28,7 +28,7 @@ def test_a_study_from_plan_to_end(pivotal, recipe, tmp_path):
     planned = pivotal("study", recipe, "--out", out, "--dry-run")
     assert planned.code == 0 and not out.exists()
     assert "Left: 2 runs in 2 batches" in planned.out and "Nothing was run" in planned.out
-    cells = json.loads(pivotal("study", recipe, "--out", out, "--dry-run", "--json").out)["cells"]
+    cells = pivotal("study", recipe, "--out", out, "--dry-run", "--json").json["cells"]
     assert [(cell["cell"], cell["done"], cell["seeds_left"]) for cell in cells] == [
         ("3", 0, [0]),
         ("2", 0, [0]),
@@ -39,7 +39,7 @@ def test_a_study_from_plan_to_end(pivotal, recipe, tmp_path):
     second = pivotal("study", recipe, "--out", out, "--quiet", "--cpus", 1)
     assert (second.code, second.err) == (0, "")
     assert [row.name for row in read_results(out / "results.jsonl")] == ["3", "2"]
-    again = json.loads(pivotal("study", recipe, "--out", out, "--json").out)
+    again = pivotal("study", recipe, "--out", out, "--json").json
     assert again["results"] == str(out / "results.jsonl") and again["failed"] == []
     assert again["rows"] == [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
@@ -49,7 +49,7 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal, recipe, tmp_path):
     recipe.write_text(RECIPE.replace("phenomenon: planted", "phenomenon: gender-bias"))
     outcome = pivotal("study", recipe, "--out", tmp_path / "out", "--json")
     assert outcome.code == 1
-    assert [run["cell"] for run in json.loads(outcome.out)["failed"]] == ["3", "2"]
+    assert [run["cell"] for run in outcome.json["failed"]] == ["3", "2"]
     outcome = pivotal("study", recipe, "--out", tmp_path / "out")
     assert outcome.code == 1
     assert "Done: 0 runs" in outcome.out and "Failed: 2 runs; the same command tries again" in outcome.out
@@ -79,7 +79,7 @@ def test_two_folders_are_merged(pivotal, recipe, tmp_path):
     merged = pivotal("study", recipe, "--merge", folders[0], "--out", out).out
     assert "Copied: 1 " in merged and "has 1 of the 2 runs of the recipe." in merged
     both = ("--merge", folders[0], "--merge", folders[1], "--out", out)
-    done = json.loads(pivotal("study", recipe, *both, "--light", "--json").out)
+    done = pivotal("study", recipe, *both, "--light", "--json").json
     assert (done["taken"], done["finished"], done["runs"]) == (1, 2, 2)
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
     pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")

@@ -32,11 +32,11 @@ def test_a_sentence_of_one_s_own(pivotal, run_folder):
 
 def test_the_numbers_are_those_of_generate(pivotal, run_folder):
     """Another way into the model: the probabilities of the next word, side by side."""
-    trace = json.loads(pivotal("trace", run_folder, "The noun0a near verb0as", "--json").out)
+    trace = pivotal("trace", run_folder, "The noun0a near verb0as", "--json").json
     said = pivotal(
         *("generate", run_folder, "The noun0a near", "--direction", "plural", "--top", "99", "--json")
     )
-    made = json.loads(said.out)
+    made = said.json
     sides = {"untouched": made["untouched"], **made["directions"]}
     for side, name in (("untouched", "untouched"), ("edited", "plural")):
         p = dict(sides[name]["next_words"])
@@ -46,16 +46,16 @@ def test_the_numbers_are_those_of_generate(pivotal, run_folder):
 
 def test_a_held_out_pair_has_the_trace_that_find_stored(pivotal, run_folder, kept):
     stored = kept.traces[0]
-    anew = json.loads(pivotal("trace", run_folder, "--pair", stored.pair, "--json").out)
+    anew = pivotal("trace", run_folder, "--pair", stored.pair, "--json").json
     assert anew == stored.as_dict() and anew["prefix"] == kept.pairs[stored.pair].prefix
 
 
 def test_a_single_step_is_set_at_its_cue(pivotal, single_folder):
     sentence = ("trace", single_folder, "The noun0a near verb0as")
-    found = json.loads(pivotal(*sentence, "--json").out)
+    found = pivotal(*sentence, "--json").json
     assert found["cue"] == 1 and found["edited"] == [0, 1, 0]
     assert found["kl"][0] == 0 < found["kl"][1]
-    later = json.loads(pivotal(*sentence, "--cue", "near", "--json").out)
+    later = pivotal(*sentence, "--cue", "near", "--json").json
     assert later["cue"] == 2 and later["edited"] == [0, 0, 1]
 
 

@@ -1,12 +1,11 @@
 """Every verb on a model of transformers: tiny, random, in a folder."""
 
-import itertools
 import json
 from pathlib import Path
 
 import pytest
 import torch
-from tests.models.tiny import save_tiny
+from tests.models.tiny import doctors, save_tiny
 
 from pivotal import read_pairs
 from pivotal.problem.divergence import KLReference
@@ -18,13 +17,8 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A model's folder and a file of pairs."""
     here = tmp_path_factory.mktemp("transformers")
     save_tiny(here / "tiny-llama", bos=True)
-    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " near The", " quickly")
-    prefixes = [
-        f"{first} {noun}{middle}"
-        for first, noun, middle in itertools.product(("The", "Some"), nouns, middles)
-    ]
-    pairs = [MinimalPair(prefix, 1, ("runs", "run")) for prefix in prefixes]
-    PairSet("pairs", ("singular", "plural"), tuple(pairs)).save(here / "pairs.jsonl")
+    pairs = doctors("near", "behind", "near The", "quickly", firsts=("The", "Some"))
+    pairs.save(here / "pairs.jsonl")
     return here / "tiny-llama", here / "pairs.jsonl"
 
 
@@ -39,15 +33,15 @@ def test_find_evaluate_generate_trace(pivotal, question, steps, sites, tmp_path,
     assert done.code == 0, done.err
     assert "reads <s> before every sentence" in done.err + done.out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    again = json.loads(pivotal("evaluate", tmp_path / "run", "--json").out)
+    again = pivotal("evaluate", tmp_path / "run", "--json").json
     assert again["flip_accuracy"] == pytest.approx(summary["runs"][0]["flip_accuracy"])
     assert again["kl"] == pytest.approx(summary["runs"][0]["kl"], rel=1e-3)
     cue = ("--cue", "doctor") if steps == "single" else ()
     said = pivotal("generate", tmp_path / "run", "The doctor near", "--direction", "plural", *cue, "--json")
-    made = json.loads(said.out)
+    made = said.json
     sides = [made["untouched"], *made["directions"].values()]
     assert all(text.startswith("The doctor near ") for side in sides for text in side["texts"])
-    traced = json.loads(pivotal("trace", tmp_path / "run", "The doctor near run", "--json").out)
+    traced = pivotal("trace", tmp_path / "run", "The doctor near run", "--json").json
     assert traced["words"] == ["runs", "run"]
     assert traced["edited"] == ([1, 1, 1] if steps == "every" else [0, 1, 0])
     stored = json.loads((tmp_path / "run" / "traces.json").read_text())

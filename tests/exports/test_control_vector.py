@@ -1,21 +1,21 @@
 """Control vectors: what is in the file, and that pivotal and llama.cpp add it alike."""
 
-import itertools
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from tests.exports.conftest import Tiny, basis, peer_python
 from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf
+from tests.models.tiny import doctors
 from torch import Tensor
 
 from pivotal import PivotalError, Problem
 from pivotal.exports import Portable, export
 from pivotal.exports.control_vector import flips, vectors
-from pivotal.questions import MinimalPair, PairSet
 
 Make = Callable[..., Tiny]
 UNITS = (("mlp.1", 3), ("head.1", 2), ("resid.1", 5), ("mlp.2", 5))
@@ -27,12 +27,10 @@ def portable(tiny: Make) -> Portable:
 
 
 def ready(model: Tiny, units: tuple[tuple[str, int], ...]) -> Portable:
-    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " near The", " quickly")
-    prefixes = [" ".join(parts) for parts in itertools.product(("The", "Some"), nouns)]
-    pairs = [MinimalPair(prefix + middle, 1, ("runs", "run")) for prefix in prefixes for middle in middles]
+    pairs = doctors("near", "behind", "near The", "quickly", firsts=("The", "Some"))
     sites = ",".join(site for site, _ in units)
     found = model.intervention(units)
-    asked = PairSet("pairs", ("one", "two"), tuple(pairs))
+    asked = replace(pairs, labels=("one", "two"))
     problem = Problem(model.lm.in_bases(found.bases), asked, sites=sites, steps="every")
     return Portable.of(model.lm, found, train=problem, test=problem)
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.paths import ROOT
 
 import pivotal
 from pivotal import Finding, Intervention, PivotalError, Question, RunFolder
 from pivotal.jobs.find import find
+from pivotal.jobs.preparation import machine
 from pivotal.models.planted import plant
 from pivotal.records.serial import plain
 from pivotal.records.summary import Rejections
@@ -290,3 +292,21 @@ def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(
     fewer = ask("later", 2)
     assert fewer.already and fewer.summary == added.summary
     assert at_once.summary.controls.sets == 5
+
+
+# -- the machine --
+
+
+def test_a_cpu_has_its_threads():
+    assert machine(torch.device("cpu")).endswith(f" {torch.get_num_threads()} used")
+
+
+def test_a_gpu_says_whether_its_products_have_few_digits(monkeypatch):
+    """With a stand-in for the name of a GPU. The settings of torch can be changed without one."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
+    try:
+        for precision, said in (("highest", "A GPU"), ("high", "A GPU, TF32")):
+            torch.set_float32_matmul_precision(precision)
+            assert machine(torch.device("cuda")) == said
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -3,21 +3,17 @@
 import json
 
 import pytest
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import doctors, save_tiny
 
 from pivotal import Question, study
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.questions import MinimalPair, PairSet
 
 
 @pytest.fixture(scope="module")
 def question(tmp_path_factory: pytest.TempPathFactory) -> Question:
     here = tmp_path_factory.mktemp("heads")
-    random_model("llama").save_pretrained(here / "tiny")
-    tokenizer(bos=True).save_pretrained(here / "tiny")
-    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " quickly")
-    pairs = [MinimalPair(f"The {noun}{middle}", 1, ("runs", "run")) for noun in nouns for middle in middles]
-    PairSet("pairs", ("singular", "plural"), tuple(pairs)).save(here / "pairs.jsonl")
+    save_tiny(here / "tiny", bos=True)
+    doctors("near", "behind", "quickly").save(here / "pairs.jsonl")
     return Question(model=str(here / "tiny"), phenomenon=str(here / "pairs.jsonl"), sites="head", test=4)
 
 

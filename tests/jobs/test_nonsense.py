@@ -1,9 +1,10 @@
-"""Questions that ask nothing get no verdict above "no evidence", however much a search flips."""
+"""Questions that ask nothing get no verdict above "no evidence", however much a search flips; noisy labels do."""
 
 import random
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.paths import loaded
@@ -13,7 +14,7 @@ from pivotal.jobs.find import find
 from pivotal.models import LanguageModel
 from pivotal.questions import PairSet
 from pivotal.records.summary import Summary
-from pivotal.searches import LearnedMask
+from pivotal.searches import Attribution, LearnedMask, Search
 
 PLANTED = load_phenomenon("planted")
 LABELS = PLANTED.labels
@@ -24,7 +25,7 @@ def model(name: str) -> LanguageModel:
     return load_model(name)
 
 
-def asked(name: str, pairs: PairSet, place: Path, search: LearnedMask) -> Summary:
+def asked(name: str, pairs: PairSet, place: Path, search: Search) -> Summary:
     pairs.save(place / "pairs.jsonl")
     question = Question(name, str(place / "pairs.jsonl"))
     return find(question, search, out=str(place / "run"), model=model(name)).summary
@@ -61,12 +62,31 @@ def test_nonsense_is_no_evidence(name, tmp_path):
     assert "the model knows it" in [check.name for check in found.verdict.checks if not check.passed]
 
 
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    return loaded("unasked_questions", "benchmarks")
+
+
 @pytest.mark.slow
-def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "index"),
+    [
+        ("random_labels", 0),
+        ("one_bias", 1),
+        ("never_predicted", 0),
+        ("model_labelled", 0),
+        ("model_labelled", 1),
+    ],
+)
+def test_nonsense_in_a_trained_model_is_no_evidence(bench, kind, index, tmp_path):
     """Through a search, which the bench of the verdict leaves out where the untouched model's checks fail."""
-    made, lstm = loaded("unasked_questions", "benchmarks"), model("wiki-lstm")
-    for pairs in (made.random_labels(lstm, 0), made.one_bias(lstm, 1), made.never_predicted(lstm, 0)):
-        place = tmp_path / pairs.name
-        place.mkdir()
-        found = asked("wiki-lstm", pairs, place, LearnedMask(updates=30, refit=10))
-        assert found.verdict.word == "no evidence", found.verdict
+    pairs = getattr(bench, kind)(model("wiki-lstm"), index)
+    found = asked("wiki-lstm", pairs, tmp_path, LearnedMask(updates=30, refit=10))
+    assert found.verdict.word == "no evidence", found.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenths", [1, 2])
+def test_noisy_labels_do_not_hide_a_switch(bench, tenths, tmp_path):
+    found = asked("wiki-lstm", bench.noisy(model("wiki-lstm"), tenths), tmp_path, Attribution())
+    assert found.verdict.word in ("switch", "decide"), found.verdict

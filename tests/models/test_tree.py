@@ -118,46 +118,6 @@ def test_spread_sums_over_the_examples_below(given, data):
     assert np.allclose(tree.spread(numbers), naive)
 
 
-@given(examples())
-@SOME
-def test_levels_are_what_a_model_needs_to_step(given):
-    tree = given.tree()
-    levels = tree.levels()
-    assert [level.start for level in levels] == [1, *(level.stop for level in levels)][: len(levels)]
-    assert levels[-1].stop == len(tree) + 1
-    above = 0
-    for depth, level in enumerate(levels, start=1):
-        rows = slice(level.live, level.stop)
-        assert (tree.depth[level.start : level.stop] == depth).all()
-        assert not tree.live[level.start : level.live].any() and tree.live[rows].all()
-        assert level.token.tolist() == tree.token[rows].tolist()
-        # Parents are named relative to the level above, whose rows are frozen ones first.
-        assert (level.parent.numpy() + above == tree.parent[rows]).all()
-        assert (tree.depth[tree.parent[rows]] == depth - 1).all()
-        assert (level.source[level.up] == level.parent).all()
-        assert len(set(level.source.tolist())) == len(level.source)
-        covered = np.full(level.stop - level.live, -1)
-        for span in level.spans:
-            assert (covered[span.start : span.stop] == -1).all()
-            covered[span.start : span.stop] = span.direction
-        assert (covered == np.where(tree.edited[rows], tree.direction[rows], -1)).all()
-        above = level.start
-
-
-@given(examples())
-@SOME
-def test_the_frozen_part_is_what_stands_before_the_cues(given):
-    tree = given.tree()
-    part = tree.frozen_part()
-    examples = enumerate(given.sequences)
-    before = {given.key(e, p) for e, s in examples for p in range(len(s)) if not given.live(e, p)}
-    assert len(part) == part.n_live == len(before) == len(tree) - tree.n_live
-    # Its levels line up with the frozen rows of the whole tree's, so that their states can be looked up by place.
-    frozen = [level.live - level.start for level in tree.levels()]
-    mine = [level.stop - level.start for level in part.levels()]
-    assert mine == [n for n in frozen if n]
-
-
 CPU = torch.device("cpu")
 SENTENCES = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5), min_size=1, max_size=12)
 

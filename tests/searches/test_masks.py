@@ -33,11 +33,6 @@ def stretched(family: HardConcrete, logits: np.ndarray, u: np.ndarray) -> np.nda
     return s * (family.high - family.low) + family.low
 
 
-def test_the_two_sets_of_constants():
-    assert (PAPER.temperature, PAPER.low, PAPER.high) == (0.2, -0.2, 1.0)
-    assert (LOUIZOS.temperature, LOUIZOS.low, LOUIZOS.high) == (2 / 3, -0.1, 1.1)
-
-
 @given(families)
 @SOME
 def test_formulas_are_integrals_over_the_noise(family):

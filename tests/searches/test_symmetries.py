@@ -1,18 +1,17 @@
 """What must not matter to a search: the unit in which an activation is measured, and which label comes first."""
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import doctors, random_model, tokenizer
 
 from pivotal import Intervention, Problem, load_phenomenon
 from pivotal.models import TransformersLM
 from pivotal.models.planted import plant
-from pivotal.questions import MinimalPair, PairSet
+from pivotal.questions import PairSet
 from pivotal.searches import SEARCHES
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -56,10 +55,8 @@ def tiny(scales: torch.Tensor) -> TransformersLM:
 
 
 def problem_of(model: TransformersLM) -> Problem:
-    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind")
-    prefixes = (f"{a} {noun}{b}" for a, noun, b in itertools.product(("The", "Some"), nouns, middles))
-    pairs = tuple(MinimalPair(prefix, 1, ("runs", "run")) for prefix in prefixes)
-    return Problem(model, PairSet("few", ("singular", "plural"), pairs), sites="mlp", steps="every")
+    pairs = doctors("near", "behind", firsts=("The", "Some"))
+    return Problem(model, pairs, sites="mlp", steps="every")
 
 
 @SEARCH

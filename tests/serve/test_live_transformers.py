@@ -1,27 +1,21 @@
 """The live page on a transformer: neurons by value, attention heads by a factor, at every step and at the cue."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.models.tiny import random_model, tokenizer
+from tests.interventions import intervention_of
+from tests.models.tiny import doctors, random_model, tokenizer
 
-from pivotal import Intervention, Question, trace
+from pivotal import Question, trace
 from pivotal.models import TransformersLM
-from pivotal.questions import MinimalPair, PairSet
 from pivotal.serve.answers import predict, score
 from pivotal.serve.live_intervention import LiveIntervention
 from pivotal.serve.requests import Paste, SentenceRequest, UnitValues
 from pivotal.units import Steps
 
-PREFIXES = [
-    f"{first} {noun}{rest}"
-    for first, noun, rest in itertools.product(
-        ("The", "Some"), ("doctor", "doctors", "car", "cars"), ("", " near", " behind The")
-    )
-]
-PAIRS = tuple(MinimalPair(prefix, 1, ("runs", "run")) for prefix in PREFIXES)
+PAIRS = doctors("near", "behind The", firsts=("The", "Some"))
+PREFIXES = [pair.prefix for pair in PAIRS]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +30,8 @@ def live(request: pytest.FixtureRequest, model: TransformersLM) -> LiveIntervent
     units = tuple(unit for unit in space if str(unit) in ("head.0:1", "mlp.1:5"))
     width = sum(unit.size for unit in units)
     values = np.random.default_rng(0).normal(size=(2, width)) * 2
-    found = Intervention(
-        units, ("singular", "plural"), values, steps, model.name, model.fingerprint(), "pairs", "x"
-    )
-    return LiveIntervention(model, Question(steps=steps), found, PairSet("pairs", found.directions, PAIRS))
+    found = intervention_of(model, units, values, steps)
+    return LiveIntervention(model, Question(steps=steps), found, PAIRS)
 
 
 def as_found(live: LiveIntervention) -> list[UnitValues]:

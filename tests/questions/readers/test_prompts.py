@@ -100,8 +100,9 @@ def test_a_list_that_does_not_exist(tmp_path):
     (tmp_path / "past.txt").write_text("a b\n")
     with pytest.raises(PivotalError, match=r"present\.txt"):
         load_phenomenon(f"prompts:{tmp_path}/past.txt,{tmp_path}/present.txt")
-    with pytest.raises(PivotalError, match="Two lists of prompts are two text files"):
-        load_phenomenon(f"prompts:{tmp_path}/past.txt")
+    for names in ("past.txt", f"past.txt,{tmp_path}/past.txt"):
+        with pytest.raises(PivotalError, match="Two lists of prompts are two text files"):
+            load_phenomenon(f"prompts:{tmp_path}/{names}")
 
 
 def test_in_python_prompts_are_two_lists_or_two_texts():

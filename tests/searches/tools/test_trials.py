@@ -7,7 +7,6 @@ import torch
 from tests.planted import BOTH_STEPS, planted_problem
 
 from pivotal import Problem
-from pivotal.models.edits import gathered, spread
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.searches.tools.trials import (
@@ -130,12 +129,6 @@ def test_units_are_placed_with_all_their_coordinates():
     expected[0, 1], expected[0, 5:] = grid[0, 0, 1], grid[1, 0, 5:]
     expected[1, 1], expected[1, 5:] = grid[1, 1, 1], grid[0, 1, 5:]
     assert torch.equal(values[0], expected)
-
-
-def test_the_coordinates_of_a_unit_are_gathered():
-    space = UnitSpace((Site("a", 2), Site("b", 2, size=3)))
-    units = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
-    assert torch.equal(gathered(space, spread(space, units)), units * torch.tensor([1.0, 1.0, 3.0, 3.0]))
 
 
 def test_screening_leaves_out_what_is_in_the_set():
