@@ -58,9 +58,8 @@ found.plot()
 # ## Evaluate
 #
 # How often does the preference flip on held-out pairs, for each construction and direction, and how much does each
-# unit contribute? The KL divergence measures how much the other predictions change. Many flips alone are weak
-# evidence that the model uses these units: `pivotal.find` makes further checks and ends with a
-# [verdict](evidence.md).
+# unit contribute? The KL divergence measures how much the predictions change. Flips alone are weak evidence that the
+# model uses these units: `pivotal.find` makes further checks and ends with a [verdict](evidence.md).
 
 # %% tags=["varies"]
 scores = pivotal.evaluate(found.best, problem.on(test))
@@ -97,7 +96,7 @@ trace.plot()
 # ## Certify
 #
 # Is every unit needed? Is there a better set? A certificate removes each unit, swaps it for others, and tries every
-# single unit. If it does not hold, it names the better set. This one saves effort; the command [`pivotal
+# single unit. If it does not hold, it names the better set. This example spends little effort; the command [`pivotal
 # certify`](certify.md) is thorough.
 
 # %% tags=["varies"]
