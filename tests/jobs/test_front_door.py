@@ -13,6 +13,7 @@ from pivotal import PivotalError
 from pivotal.models.base import checked
 from pivotal.models.planted import plant
 from pivotal.questions.phenomena.planted import PlantedAgreement
+from pivotal.report.page import write_report
 from pivotal.searches import Attribution
 
 QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
@@ -46,15 +47,18 @@ def module() -> Recurrent:
 
 
 @pytest.mark.parametrize("form", ["set", "rows", "file"])
-def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_path):
+def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_path, monkeypatch):
     pairs = PlantedAgreement().pairs()
     rows = [{"prefix": p.prefix, "cue": p.cue_word, "words": _words(p), "label": p.label} for p in pairs]
     pairs.save(tmp_path / "pairs.jsonl")
     question = {"set": pairs, "rows": rows, "file": tmp_path / "pairs.jsonl"}[form]
     search = Attribution(max_units=3, refit=20)
-    finding = pivotal.find(module, module.words, question, search=search, out=tmp_path / "run", **QUICK)
+    monkeypatch.chdir(tmp_path)
+    finding = pivotal.find(module, module.words, question, search=search, out="run", **QUICK)
     assert {str(unit) for unit in finding.folder.intervention().units} == module.units
     assert finding.summary.flip_accuracy == 1
+    page = write_report(finding.folder).read_text(encoding="utf-8")
+    assert "load_model(module, tokenizer)  # what you gave" in page and "certify run --model PATH" in page
 
 
 def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:

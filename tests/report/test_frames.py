@@ -11,8 +11,10 @@ from tests.report.study_rows import row, unit
 import pivotal
 from pivotal import PivotalError, RunFolder
 from pivotal.jobs.runs import newest_run
+from pivotal.jobs.study.job import Studied
 from pivotal.records import frame
-from pivotal.report.study import StudyFolder, _lines, study_csv
+from pivotal.records.study import flat
+from pivotal.report.study import study_csv
 
 pandas = pytest.importorskip("pandas")
 
@@ -46,9 +48,9 @@ def test_results_as_rows(folder):
 
 def test_a_study_has_the_rows_of_its_csv():
     rows = (row({"KL term": "without"}, 0, found=[unit(123, 0.5, -1.0)]),)
-    (line,) = rows_of(StudyFolder.to_frame(type("Study", (), {"rows": rows})))
+    (line,) = rows_of(Studied("study", rows).to_frame())
     assert line["unit_names"] == "hidden.0:122" and line["cell: KL term"] == "without"
-    assert study_csv(rows).splitlines()[0].split(",") == list(_lines(rows)[0])
+    assert study_csv(rows).splitlines()[0].split(",") == list(flat(rows)[0])
     assert study_csv(()).startswith("model,")
 
 

@@ -132,7 +132,7 @@ class Saved:
         except PivotalError as error:
             if named or "--model" in str(error):
                 raise
-            cure = "If the model of the run was in memory or has moved, name it with --model."
+            cure = "If the model of the run was in memory, save it, and name its folder with --model."
             raise PivotalError(f"{error} {cure}") from None
         model.recognise(self.intervention.model_fingerprint)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=self.options.any_model)

@@ -260,7 +260,7 @@ def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
         places = {"folder": str(studied.folder), "results": str(studied.folder / RESULTS), **fields}
         terminal.as_json({**places, "failed": failed, "rows": studied.rows})
     else:
-        terminal.line("\n".join((studied.ending(), *more)))
+        terminal.line("\n".join((repr(studied), *more)))
     if studied.failed:
         raise typer.Exit(FAILED)
 

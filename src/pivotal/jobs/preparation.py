@@ -106,6 +106,7 @@ class Prepared:
         info = {
             "command": command,
             "model": model.describe(),
+            "in_memory": model.in_memory,
             "device": str(model.device),
             "machine": machine(model.device),
             "seeds": [seed + run for run in range(runs)],

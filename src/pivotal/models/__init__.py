@@ -72,6 +72,7 @@ def load_model(
     how: Any = {"device": here, "dtype": _dtype(dtype, here), "priming": priming}
     if isinstance(spec, nn.Module):
         model = wrapped(spec, tokenizer, name=name, **how)
+        model.in_memory = True
         if (device and model.device.type != here.type) or how["dtype"] not in (None, model.dtype):
             raise PivotalError(
                 f"A Transformers model in memory stays on {model.device} in {model.dtype}, but {here} and "

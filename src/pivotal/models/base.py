@@ -50,6 +50,8 @@ class LanguageModel(ABC):
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
     """The most tokens that a text may have: those that the model has positions for. None if there is no limit."""
+    in_memory: bool = False
+    """Whether it was made from a module in memory, so that no name loads it."""
     vocabulary: Vocabulary
     """How it reads texts as tokens."""
     vocabulary_size: int

@@ -37,6 +37,8 @@ class ModuleLM(ChunkedLM):
     (rows, width, steps).
     """
 
+    in_memory = True
+
     def __init__(
         self,
         name: str,

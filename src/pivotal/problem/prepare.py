@@ -104,8 +104,8 @@ def too_few(train: PairSet, test: PairSet) -> str:
         return ""
     return (
         f"A search needs at least {FEWEST} different prefixes to learn from and {FEWEST} held out, but the "
-        f"{len(train)} training pairs that the model can score have {learned}, and the {len(test)} held-out pairs have "
-        f"{held_out}. Add pairs with other prefixes, or set the number of held-out pairs with --test."
+        f"pairs that the model can score have {learned} and {held_out}. Add pairs with other prefixes, or set the "
+        "number of held-out pairs with --test."
     )
 
 

@@ -24,6 +24,8 @@ class RunRecord(
     """The command that starts or resumes it; empty if it was started from Python."""
     model: str | None = None
     """A description of the model."""
+    in_memory: bool = False
+    """Whether the model was made from a module in memory, so that no name loads it."""
     device: str | None = None
     machine: str | None = None
     """The processor, or the GPU if one was used."""

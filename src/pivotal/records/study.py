@@ -3,7 +3,7 @@ made from these rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -221,3 +221,25 @@ _CURE = "Remove the line or the file: `pivotal study` makes lost rows again from
 def write_results(path: Path, rows: Iterable[StudyRow]) -> None:
     """Replace the file, atomically."""
     write_text(path, "".join(encode(row, indent=0) + "\n" for row in rows))
+
+
+FLAT = (
+    *("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status"),
+    *("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy"),
+    *("objective", "fidelity", "fidelity_from_cue", "kl_before"),
+    *("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error"),
+    *("unit_names", "batch", "verdict"),
+)
+"""The columns of a flat row, after those of its cell."""
+
+
+def flat(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
+    """The rows as a data frame and a CSV file have them."""
+    axes = dict.fromkeys(axis for row in rows for axis in row.cell)
+    return [
+        {f"cell: {axis}": row.cell.get(axis, "") for axis in axes}
+        | {name: getattr(row, name, None) for name in FLAT}
+        | {"unit_names": " ".join(map(str, row.found)), "batch": len(row.batch)}
+        | {"verdict": row.judged and row.judged.verdict}
+        for row in rows
+    ]

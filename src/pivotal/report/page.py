@@ -40,7 +40,7 @@ def write_report(folder: RunFolder) -> Path:
 
 def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
-    where = folder.path.as_posix()
+    where, found = folder.path.as_posix(), ["--model", "PATH"] * folder.info.in_memory
     return page(
         "run.html",
         title=f"{summary.phenomenon} in {summary.model}",
@@ -60,11 +60,11 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         has_heads=any(label.startswith("head") for label in best.unit_labels),
         profiles=profiles,
         unit_pages=[unit_page(summary, profile) for profile in profiles.profiles] if profiles else [],
-        sentences=traces and _sentences(traces, [group for group in best.by_group if group], where),
+        sentences=traces and _sentences(traces, [group for group in best.by_group if group], [where, *found]),
         certificate=folder.certificate(),
-        certify=shlex.join(["pivotal", "certify", where]),
+        certify=shlex.join(["pivotal", "certify", where, *found]),
         snippet=snippet(folder, summary),
-        generate=generate_command(folder, summary),
+        generate=generate_command(folder, summary, found),
         info=folder.info,
         stated={name: folder.stated(name, str) for name in _SETTINGS},
         held_out_by=folder.held_out_by,
@@ -75,14 +75,14 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
 # -- the sentences ----------------------------------------------------------------------------------------------------
 
 
-def _sentences(traces: Traces, groups: Sequence[str], where: str) -> dict[str, Any]:
+def _sentences(traces: Traces, groups: Sequence[str], run: Sequence[str]) -> dict[str, Any]:
     """The held-out sentences, those with a complete trace first. `groups` are the constructions in the order of the
     pairs file."""
     stored = {trace.pair: trace for trace in traces.traces}
     pairs = sorted(traces.pairs, key=lambda pair: (pair.pair not in stored, pair.pair))
     used = dict.fromkeys(pair.group for pair in traces.pairs if pair.group)
     known = {_known(pair) for pair in traces.pairs}
-    command = f"{shlex.join(['pivotal', 'trace', where, '--pair'])} NUMBER"
+    command = f"{shlex.join(['pivotal', 'trace', *run, '--pair'])} NUMBER"
     command += "" if any(traces.pairs[0].words) else " --words WORD,WORD"
     return {
         "wrong": sum(_known(pair) == "wrong" for pair in traces.pairs),
@@ -152,14 +152,17 @@ def _written_table(label: str, written: Written) -> Table:
 
 
 def snippet(folder: RunFolder, summary: Summary) -> str:
-    """Python code that applies the units of the best run to a sentence. It runs unchanged."""
+    """Python code that applies the units of the best run to a sentence. It runs unchanged, unless the model was in
+    memory."""
     example, where = summary.example, folder.path.as_posix()
     priming = folder.settings.get("priming")
-    model = repr(folder.stated("model", str)) + (f", priming={priming!r}" if priming is not None else "")
+    named, own = repr(folder.stated("model", str)), folder.info.in_memory
+    model = ("module, tokenizer" if own else named) + (f", priming={priming!r}" * (priming is not None))
+    note = "  # what you gave to pivotal.find" * own
     cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
         "import pivotal\n\n"
-        f"model = pivotal.load_model({model})\n"
+        f"model = pivotal.load_model({model}){note}\n"
         f"units = pivotal.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
         f"print(model.next_words({example.prefix!r}))\n"
         f"edited = model.intervened(units, direction={example.direction!r}{cue})\n"
@@ -167,9 +170,8 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
     )
 
 
-def generate_command(folder: RunFolder, summary: Summary) -> str:
+def generate_command(folder: RunFolder, summary: Summary, model: Sequence[str] = ()) -> str:
     example = summary.example
     words = ["pivotal", "generate", folder.path.as_posix(), example.prefix, "--direction", example.direction]
-    if summary.steps == "single":
-        words += ["--cue", str(example.cue)]
-    return shlex.join(words)
+    cue = ["--cue", str(example.cue)] * (summary.steps == "single")
+    return shlex.join([*words, *cue, *model])

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pivotal.files import locked, write_text
 from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import duration
 from pivotal.records import serial
-from pivotal.records.frame import to_frame
-from pivotal.records.study import RECIPE, RESULTS, STUDY, StudyRecord, StudyRow, read_results
+from pivotal.records.study import FLAT, RECIPE, RESULTS, STUDY, StudyRecord, StudyRow, flat, read_results
 from pivotal.report import export
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.study_figures import study_figures
@@ -23,13 +22,6 @@ from pivotal.report.tables import counted
 from pivotal.report.templates import page
 
 Format = Literal["md", "tex", "csv"]
-
-_COLUMNS = (
-    *("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status"),
-    *("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy"),
-    *("objective", "fidelity", "fidelity_from_cue", "kl_before"),
-    *("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error"),
-)
 
 
 @dataclass(frozen=True)
@@ -55,10 +47,6 @@ class StudyFolder:
         recipe = read_recipe(path / RECIPE)
         rows = tuple(row for cell in cells(recipe, read_results(path / RESULTS)) for row in cell.rows)
         return StudyFolder(path, recipe, rows, info)
-
-    def to_frame(self) -> Any:
-        """A data frame with a row for each run."""
-        return to_frame(_lines(self.rows))
 
     def tables(self, form: Format) -> str:
         """The tables as Markdown or LaTeX, or all runs as CSV."""
@@ -141,16 +129,6 @@ def study_latex(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
 
 def study_csv(rows: Sequence[StudyRow]) -> str:
     """A line per run. Seconds and nodes are those of the whole batch; `batch` is the number of its runs."""
-    lines = _lines(rows)
-    header = tuple(lines[0]) if lines else (*_COLUMNS, "unit_names", "batch")
+    lines = flat(rows)
+    header = tuple(lines[0]) if lines else FLAT
     return export.csv_text([header, *(tuple(line.values()) for line in lines)])
-
-
-def _lines(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
-    axes = list(dict.fromkeys(axis for row in rows for axis in row.cell))
-    return [
-        {f"cell: {axis}": row.cell.get(axis, "") for axis in axes}
-        | {name: getattr(row, name) for name in _COLUMNS}
-        | {"unit_names": " ".join(map(str, row.found)), "batch": len(row.batch)}
-        for row in rows
-    ]

@@ -185,11 +185,12 @@ def fidelity_sentence(found: Fidelity | None) -> str:
             f" An exchange of all units of their sites closes {most}, and one of as many random units {least} on "
             "average."
         )
+    places = {"before the cue": found.kl_before, "after it": found.kl_between}
+    earlier = "".join(f"{number(kl)} {place}, " for place, kl in places.items() if kl is not None)
     return (
         f"Fidelity: the edit closes {asked} of the gap to what the model says after the counterfactual prefix where "
         f"the words are asked, and {from_cue} from the cue on.{limits} "
-        f"KL is {number(found.kl_before)} before the cue, {number(found.kl_between)} after it, and "
-        f"{number(found.kl_asked)} where the words are asked."
+        f"KL is {earlier}{'and ' * bool(earlier)}{number(found.kl_asked)} where the words are asked."
     )
 
 
@@ -283,7 +284,7 @@ def skipped_sentence(rejected: Rejections) -> str:
 
 
 def stages_sentence(summary: Summary) -> str:
-    """The stages of the best run, from the relaxed mask to the final units, on training pairs."""
+    """The stages of the best run on training pairs."""
     parts = [f"{name} {shown_stage(stage)}" for name, stage in summary.best_run.stages.items()]
     return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
 
@@ -363,7 +364,7 @@ def stages_table(summary: Summary) -> Table:
         (str(r), *(shown_stage(run.stages[name]) if name in run.stages else "–" for name in names))
         for r, run in enumerate(summary.runs)
     ]
-    return table("From the relaxed mask to the final units", ("run", *names), rows)
+    return table("Training pairs, stage by stage", ("run", *names), rows)
 
 
 def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:

@@ -44,8 +44,8 @@ def test_a_check_says_what_is_known_and_searches_nothing(recipe, searched, tmp_p
     assert rows["planted"].clean_accuracy == by_name(searched.rows)["planted"].clean_accuracy
     assert rows["planted"].units is None and rows["planted"].folder is None
     assert not (tmp_path / "study" / "runs").exists()
-    assert "Done: 0 runs" in checked.ending()
-    assert "To be searched: 1 cell whose model knows it." in checked.ending()
+    assert "Done: 0 runs" in repr(checked)
+    assert "To be searched: 1 cell whose model knows it." in repr(checked)
 
 
 def test_the_study_goes_on_from_its_check(recipe, searched, tmp_path):

@@ -199,7 +199,7 @@ def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(copied):
     path.write_text("".join(json.dumps({**row, "status": "failed"}) + "\n" for row in rows[:2]))
     studied = study(tiny(), out=folder, only="planted:1, single")
     assert [row.status for row in studied.rows] == ["failed", "failed", "done", "done"]
-    assert studied.failed == () and studied.ending() == f"Done: 2 runs, in {path}."
+    assert studied.failed == () and repr(studied) == f"Done: 2 runs, in {path}."
 
 
 @pytest.mark.parametrize("ask", [study, dry_run])

@@ -28,7 +28,7 @@ def test_what_the_model_does_not_know_is_not_searched(atlas, rows):
     assert rows["chance"].clean_accuracy is not None and rows["chance"].clean_accuracy < 0.7
     assert "cannot score" in (rows["strange"].error or "")
     assert not list((atlas.folder / "runs").glob("chance-*"))
-    assert "Not searched: 2 cells whose model does not know the phenomenon." in atlas.ending()
+    assert "Not searched: 2 cells whose model does not know the phenomenon." in repr(atlas)
 
 
 def test_every_intervention_is_asked_the_other_phenomena(rows):

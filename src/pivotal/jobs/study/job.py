@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.side_effects import unanswered
@@ -17,7 +17,8 @@ from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.jobs.study.rows import Run, check_nothing_is_lost, in_order, stored_rows, what_changed
 from pivotal.jobs.study.work import Local, StudyPlace
 from pivotal.printing import duration
-from pivotal.records.study import KNOWN, RESULTS, UNKNOWN, Status, StudyRow, read_results, write_results
+from pivotal.records.frame import to_frame
+from pivotal.records.study import KNOWN, RESULTS, UNKNOWN, Status, StudyRow, flat, read_results, write_results
 from pivotal.records.summary import Summary
 from pivotal.stopping import saying, signals
 from pivotal.watch import Silent, Watch
@@ -87,7 +88,11 @@ class Studied:
     failed: tuple[StudyRow, ...] = ()
     """The runs that failed this time."""
 
-    def ending(self) -> str:
+    def to_frame(self) -> Any:
+        """A data frame with a row for each run."""
+        return to_frame(flat(self.rows))
+
+    def __repr__(self) -> str:
         """How it ended, in words."""
         done = f"Done: {_counted(sum(row.done for row in self.rows))}, in {self.folder / RESULTS}."
         if unknown := self._cells(UNKNOWN):
