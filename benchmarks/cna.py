@@ -39,7 +39,7 @@ from pivotal.questions.phenomena import load_phenomenon
 from pivotal.report.tables import counted
 from pivotal.searches.attribution import Attribution, Ranked
 from pivotal.searches.exchange import Exchange
-from pivotal.searches.tools.trials import better_ends
+from pivotal.searches.tools.trials import alone
 
 HERE = Path(__file__).parent
 JOBS = {
@@ -64,7 +64,7 @@ def contrast_of(problem: Problem) -> Tensor:
     """The difference of the means at the last token between the prompts of the two labels. Without words, the label of
     a prompt is its list; with words, it is the word that the untouched model prefers."""
     last = problem.at_last_step()
-    states, sums = last.untouched_states(), []
+    states, sums = torch.cat(last.untouched_states(list(last.space)), 1), []
     for side in range(2):
         leaves = np.unique(last.tree.leaf[last.direction == 1 - side])
         sums.append(states[torch.as_tensor(leaves)].mean(0))
@@ -191,7 +191,7 @@ def scores(test: Problem, states: Tensor, mask: Tensor, values: Tensor) -> dict[
         "flips_by_direction": [float(flipped[test.direction == d].mean()) for d in range(2)],
         "fidelity": asked.value,
         "fidelity_interval": [asked.low, asked.high],
-        "kl": float(test.mean_kl(states)),
+        "kl": float(test.untouched.mean(states)),
         "text": text_factor(test, mask, values),
         "prefixes": len(np.unique(test.tree.leaf)),
     }
@@ -267,7 +267,7 @@ def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[di
     many = max(1, round(PUBLISHED * len(train.space)))
     few: dict[str, Any] = {"batch": BATCH, "prefixes": sizes[0]}
     ours, ranking_ours = measured(lambda: Attribution(**few).rank(whole, 0))
-    ends, choosing = measured(lambda: better_ends(whole.sample(sizes[0]), Attribution(**few).terms))
+    ends, choosing = measured(lambda: alone(whole.sample(sizes[0]), Attribution(**few).terms)[1])
     theirs, ranking_theirs = (delta, ends), blacklist + ranking + choosing
     for method, search, before in (
         ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),

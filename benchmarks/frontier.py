@@ -169,7 +169,7 @@ def weaker(found: Discovery, train: Problem, test: Problem) -> list[list[float]]
 
 def scores_of(outcome: Outcome, test: Problem) -> list[list[float]]:
     """Flips and KL of each run."""
-    both = torch.stack([outcome.flips(), test.mean_kl(outcome.states)], 1)
+    both = torch.stack([outcome.flips(), test.untouched.mean(outcome.states)], 1)
     return [[round(score, 4) for score in run] for run in both.tolist()]
 
 

@@ -112,7 +112,9 @@ def compared(name: str, one: Any, other: Any, held_out: Problem, *, exactly: boo
         units = a.units == b.units
         first, second = held_out.run_intervention(a), held_out.run_intervention(b)
         flips = int((first.flipped() != second.flipped()).sum())
-        kl = abs(float(held_out.mean_kl(first.states)[0]) - float(held_out.mean_kl(second.states)[0]))
+        kl = abs(
+            float(held_out.untouched.mean(first.states)[0]) - float(held_out.untouched.mean(second.states)[0])
+        )
         values = float(abs(a.values - b.values).max()) if units else float("nan")
         score = abs(one.train_score[run] - other.train_score[run])
         print(

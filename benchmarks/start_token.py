@@ -19,6 +19,7 @@ from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read
+from pivotal.problem.text import OrdinaryText
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.report.atlas.site import intervention_of
@@ -29,7 +30,7 @@ def effects(
     intervention: Intervention, model: LanguageModel, question: Question, pairs: int
 ) -> tuple[str, str]:
     """The perplexity with the units set, towards the worse label, over that of the untouched model; and the flips."""
-    cost = text_cost(intervention, model)
+    cost = text_cost(intervention, OrdinaryText(model))
     assert cost is not None
     asked = as_read(question, model, question.load_pairs())
     examples = Examples.of(model, asked.at_most(pairs), intervention.steps)

@@ -27,6 +27,7 @@ from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
+from pivotal.problem.text import OrdinaryText
 from pivotal.questions import MinimalPair, PairSet
 from pivotal.report.evidence import further_table, interchange_sentence, redundancy_sentence
 from pivotal.searches import Exchange, LearnedMask
@@ -93,7 +94,7 @@ def test_a_real_change_of_the_cue(problem):
     assert swap.flipped.value == 1 and {share.value for share in swap.right.values()} == {1.0}
     # By hand, for the first pairs: KL from the noun on, over all positions.
     model, kl = PLANTED.model, []
-    part = problem.sample(256)
+    part = problem.sample(128)
     for pair, direction in zip(part.pairs, part.direction, strict=True):
         texts = [pair.prefix.split(), pair.counterfactuals[direction].split()]
         total = 0.0
@@ -123,7 +124,7 @@ def test_a_change_that_adds_a_token_at_the_end():
 
 def test_ordinary_text_costs_nothing_if_nothing_changes(found):
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
-    cost = text_cost(found, model, lines)
+    cost = text_cost(found, OrdinaryText(model, lines))
     assert cost.tokens == 4 + 4  # a sentence of one token predicts nothing
     p = []
     for line in ("The noun0a near verb0as <unk>", "The noun1bs often quite verb1b"):
@@ -134,11 +135,15 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found):
     assert set(cost.edited) == {"singular", "plural"} and cost.ratio > 1
     # A unit that nothing reads leaves the text as it is.
     decoys = replace(found, units=PLANTED.decoys)
-    same = text_cost(decoys, model, lines)
+    same = text_cost(decoys, OrdinaryText(model, lines))
     assert same.ratio == pytest.approx(1, abs=1e-5)
-    assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
+    assert text_cost(found, OrdinaryText(model)) is None, (
+        "the planted model knows no word of ordinary text but The"
+    )
     single = replace(found, steps="single")
-    assert text_cost(single, model, ["The noun0a"]) is None, "nothing follows the edit in the middle"
+    assert text_cost(single, OrdinaryText(model, ["The noun0a"])) is None, (
+        "nothing follows the edit in the middle"
+    )
 
 
 def test_effects_on_the_same_question_and_on_another(found):
@@ -172,7 +177,9 @@ def test_planted_units_are_necessary_and_decoys_are_not(problem, found):
     assert held.untouched.value == 1 and held.held.value < 0.8 and held.resampled < 0.8
     assert held.random == (1,) * 5, "no random set comes near, so only the costliest on few prefixes are held"
     decoys = necessity(Examination(replace(found, units=PLANTED.decoys), problem), 0)
-    assert decoys.held.value == 1 and len(decoys.random) == 19, "every random set costs as much"
+    assert decoys.held.value == 1 and len(decoys.random) == 5, (
+        "decoys cost nothing, whatever random sets cost"
+    )
 
 
 def test_permuted_labels_keep_the_preferences_and_lose_the_meaning():

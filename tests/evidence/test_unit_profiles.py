@@ -7,11 +7,13 @@ from tests.interventions import intervention_of
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
 from pivotal import Intervention, Problem, load_model, load_phenomenon
+from pivotal.evidence.examination import Examination, towards
 from pivotal.evidence.unit_profiles import profile_units
 from pivotal.models import TransformersLM
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.text import OrdinaryText
 from pivotal.questions import MinimalPair, PairSet
 from pivotal.records.unit_profiles import UnitProfiles
 
@@ -32,12 +34,20 @@ def problem() -> Problem:
 
 @pytest.fixture(scope="module")
 def profiles(problem: Problem) -> UnitProfiles:
-    return profile_units(found(), problem, run=3, sentences=SENTENCES, name="three sentences")
+    return profile_units(reading(found(), problem, SENTENCES), run=3)
+
+
+def reading(intervention: Intervention, problem: Problem, sentences: list[str]) -> Examination:
+    """The examination of an intervention, with these sentences for ordinary text."""
+    examination = Examination(intervention, problem)
+    examination.text = OrdinaryText(problem.model, sentences, "three sentences")
+    return examination
 
 
 def test_the_histogram_counts_every_natural_state_once(problem, profiles):
-    tree = problem.tree
-    states = problem.tensors.clean[torch.as_tensor(tree.live_row[tree.edited])]
+    part = problem.sample(128)
+    tree = part.tree
+    states = part.tensors.clean[torch.as_tensor(tree.live_row[tree.edited])]
     for unit, one in zip(plant(seed=0).units, profiles.profiles, strict=True):
         own = states[:, unit.index]
         assert (one.natural.low, one.natural.high) == (-1, 1)
@@ -99,17 +109,16 @@ def transformer(site: str) -> tuple[Intervention, Problem]:
 
 def test_a_neuron_of_the_last_block_writes_all_that_it_does():
     intervention, problem = transformer("mlp.2")
-    made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
+    made = profile_units(reading(intervention, problem, PREFIXES), run=0)
     assert made.tokens and all(one.highest for one in made.profiles)
     last, model = problem.at_last_step(), problem.model
     for i, one in enumerate(made.profiles):
         for direction, label in enumerate(intervention.directions):
-            mask, values = dense(intervention.without(1 - i), problem.space, model.device)
-            both = last.edited_towards([direction, direction])
+            edit = dense(intervention.without(1 - i), problem.space, model.device)
             with torch.no_grad():
-                states = both.run(mask, values).states[:, 0]
-                rows = torch.as_tensor(both.tree.live_row[np.unique(both.tree.leaf)])
-                clean = both.tensors.clean[rows]
+                states = last.run(*towards(edit, [direction, direction])).states[:, 0]
+                rows = torch.as_tensor(last.tree.live_row[np.unique(last.tree.leaf)])
+                clean = last.tensors.clean[rows]
                 change = (model.readout(states[rows]) - model.readout(clean)).mean(0)
             change -= change.mean()
             assert one.written[label].up[0].logit == pytest.approx(float(change.max()), rel=1e-2)
@@ -118,7 +127,7 @@ def test_a_neuron_of_the_last_block_writes_all_that_it_does():
 
 def test_heads_have_states_but_no_known_path():
     intervention, problem = transformer("head")
-    made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
+    made = profile_units(reading(intervention, problem, PREFIXES), run=0)
     for one, unit in zip(made.profiles, intervention.units, strict=True):
         assert one.unit == str(unit) and one.written is None
         assert one.natural.low >= 0 and sum(map(sum, one.natural.counts.values())) > 0, "root mean squares"

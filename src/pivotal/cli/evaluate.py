@@ -191,16 +191,16 @@ def _trained_sentence(count: int, asked: int) -> str:
 def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
     from pivotal.evidence.side_effects import Subject, bundled_phenomena, text_cost, with_others
-    from pivotal.problem.text import sentences_of
+    from pivotal.problem.text import OrdinaryText, sentences_of
     from pivotal.records.evidence import Evidence, Panel
     from pivotal.report.evidence import effects_table, text_sentence
 
     saved.note_means("Another phenomenon or text")
-    sentences: dict[str, Any] = {} if text is None else {"sentences": sentences_of(text), "name": text}
+    read = OrdinaryText(saved.lm) if text is None else OrdinaryText(saved.lm, sentences_of(text), text)
     found = Panel(
         model=saved.lm.name,
         phenomenon=saved.intervention.phenomenon,
-        text=text_cost(saved.intervention, saved.lm, **sentences),
+        text=text_cost(saved.intervention, read),
         effects=with_others(
             Evidence(),
             saved.intervention,

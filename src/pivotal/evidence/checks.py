@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.evidence.controls import matched_sets
-from pivotal.evidence.examination import Examination, expected_of, right_of
+from pivotal.evidence.examination import Examination, expected_of, right_of, towards
 from pivotal.evidence.intervals import shares_of
+from pivotal.evidence.verdict import MOST_MOVED
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
 from pivotal.models.edits import Sources, dense, spread
@@ -29,8 +30,8 @@ _HELD, _HELD_SETS = 128, 19
 _FEW, _RESAMPLED = 32, 8
 """The prefixes on which random sets are held first, and on which units take states of eight other sentences."""
 _WORST, _CLOSE = 5, 0.02
-"""Those five random sets are held on all prefixes that cost most accuracy on the few, and those that cost about as
-much as the units: at most two points less."""
+"""Those five random sets are held on all prefixes that cost most accuracy on the few. If the units cost enough for the
+check, so are those that cost about as much: at most two points less."""
 _EXCHANGED = _FOLLOWED = _KEPT = 128
 """The held-out prefixes whose states are exchanged, those whose paths are followed, and those that are edited towards
 the label that the model prefers."""
@@ -111,7 +112,7 @@ def interchange(examination: Examination) -> Interchange | None:
 def turned_away(examination: Examination) -> Share:
     """Edit towards the label that the untouched model prefers, which should change nothing."""
     part = examination.problem.sample(_KEPT)
-    flipped = part.edited_towards([1, 0]).run(*examination.edit).flipped()[0]
+    flipped = part.run(*towards(examination.edit, [1, 0])).flipped()[0]
     return shares_of(part.pairs)(flipped.cpu().numpy())
 
 
@@ -176,24 +177,31 @@ def paths_of(examination: Examination) -> Paths:
 def necessity(examination: Examination, seed: int) -> Necessity:
     """What remains of the model's accuracy if the units say nothing. Pairs without an expected word count as expecting
     the word that the untouched model prefers."""
-    part, (mask, _) = examination.problem.sample(_HELD, seed), examination.edit
-    few, share, directions = part.sample(_FEW, seed), shares_of(part.pairs), len(part.labels)
-    seen, states = part.measure_activations(), few.untouched_states()
-    middle = ((seen.own + seen.target).mean(0) / 2).expand(1, directions, -1)
+    part, intervention, (mask, _) = (
+        examination.problem.sample(_HELD, seed),
+        examination.intervention,
+        examination.edit,
+    )
+    if part.values == "interchange":  # values that are held are no counterfactual states
+        part = part.with_values("unbounded")
+    few, share = part.sample(_FEW, seed), shares_of(part.pairs)
+    middle = part.natural_means().expand(1, len(part.labels), -1)
     nodes = np.random.default_rng(seed).choice(np.flatnonzero(few.tree.edited), _RESAMPLED)
-    drawn = states[torch.as_tensor(nodes, device=states.device)][:, None].expand(-1, directions, -1)
-    others = matched_sets(examination.intervention, part, _HELD_SETS, seed)
+    drawn = middle.repeat(_RESAMPLED, 1, 1)
+    places = [place for unit in intervention.units for place in part.space.places(unit)]
+    drawn[:, :, places] = torch.cat(few.untouched_states(intervention.units), 1)[nodes][:, None]
+    others = matched_sets(intervention, part, _HELD_SETS, seed)
 
     def right(problem: Problem, mask: Tensor, values: Tensor = middle) -> np.ndarray:
-        # Values that are held are no counterfactual states.
-        held = problem.with_values("unbounded")
-        return right_of(held, mask, values.expand(len(mask), -1, -1))
+        return right_of(problem, mask, values.expand(len(mask), -1, -1))
 
     one, brief = right(few, mask).mean(), right(few, others).mean(1)
-    worst = brief.argsort(kind="stable")[: max(_WORST, int((brief <= one + _CLOSE).sum()))]
+    untouched, held = share((1 - part.direction) == expected_of(part)), share(right(part, mask)[0])
+    close = int((brief <= one + _CLOSE).sum()) if held.high < untouched.value - MOST_MOVED else 0
+    worst = brief.argsort(kind="stable")[: max(_WORST, close)]
     return Necessity(
-        untouched=share((1 - part.direction) == expected_of(part)),
-        held=share(right(part, mask)[0]),
+        untouched=untouched,
+        held=held,
         resampled=float(right(few, mask.expand(_RESAMPLED, -1, -1), drawn).mean()),
         random=tuple(right(part, others[worst]).mean(1).tolist()),
     )

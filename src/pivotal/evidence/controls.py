@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.evidence.examination import Examination, costs_of, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
-from pivotal.models.edits import spread
+from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -25,7 +25,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control, Overlap
 from pivotal.searches.base import Search
 from pivotal.searches.tools.refit import Refit
-from pivotal.searches.tools.trials import better_ends
+from pivotal.searches.tools.trials import alone, ends_of, grid_of
 
 _PREFIXES, _FEW = 64, 16
 """The held-out prefixes on which the sets are compared, and those on which all random sets are scored first."""
@@ -110,7 +110,8 @@ def _fitted_for_flips(
     """
     flips = dataclasses.replace(terms, kl_weight=0.0, max_kl=None, max_change=None)
     refit = Refit(terms=flips, updates=2, rate=0.3, batch=8, looks=1)
-    values = better_ends(train.sample(_PREFIXES, seed), flips) * spread(part.space, mask)
+    ends = ends_of(grid_of(train, points=3))
+    values = _better_ends(train.sample(_PREFIXES, seed), flips, mask, ends) * spread(part.space, mask)
     shares = flips_of(mask, values, part.sample(_FEW, seed)).mean(1)
     most = -(-len(mask) // _BEST)
     close = np.argsort(-shares, kind="stable")[: max(most, int((shares >= accuracy - _BEHIND).sum()))]
@@ -131,6 +132,14 @@ def _fitted_for_flips(
         if not len(race):
             break
     return shares, max(0.0, float(gain.max()))
+
+
+def _better_ends(
+    sample: Problem, terms: Terms, mask: Tensor, ends: tuple[Tensor, Tensor] | None = None
+) -> Float[Tensor, "directions coordinates"]:
+    """For each direction and each unit of the masked sites, the end of its range with the larger first-order gain."""
+    first = sample.space.sites.index(touched(sample.space, mask)[0])
+    return alone(sample, terms, ends, first)[1]
 
 
 def _together(sets: Tensor) -> tuple[Tensor, ...]:
@@ -223,7 +232,7 @@ def _learn_again(
     Directions that move several units at once often do.
     """
     sample = problem.sample(2 * _BATCH, seed)
-    starts = torch.stack((better_ends(sample, terms), sample.measure_activations().target))
+    starts = torch.stack((_better_ends(sample, terms, mask), sample.measure_activations().target))
     refit = Refit(terms, updates=6, rate=0.1, batch=_BATCH, looks=1, positions=_POSITIONS)
     fitted = refit.fit(problem, mask.expand(len(starts), -1, -1), starts, seed=seed)
     best = int(fitted.score.argmin())

@@ -16,6 +16,7 @@ from pivotal.models.edits import dense
 from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
+from pivotal.problem.text import OrdinaryText
 from pivotal.records.evidence import Knowledge, Share
 from pivotal.records.intervention import Intervention
 from pivotal.records.traces import PairOutcome
@@ -44,6 +45,11 @@ class Examination:
     def knowledge(self) -> Knowledge:
         """What the untouched model knows."""
         return self._knowledge or knowledge_of(self.problem)
+
+    @cached_property
+    def text(self) -> OrdinaryText:
+        """Ordinary text."""
+        return OrdinaryText(self.problem.model)
 
     @cached_property
     def edit(self) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
@@ -168,6 +174,13 @@ def right_of(problem: Problem, mask: Tensor, values: Tensor) -> np.ndarray:
     """Whether each run prefers the expected word of each pair."""
     stays = problem.run(mask, values).log_ratio.cpu().numpy() > 0
     return np.where(stays, 1 - problem.direction, problem.direction) == expected_of(problem)
+
+
+def towards(edit: tuple[Tensor, Tensor], directions: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """A mask and values that edit in the direction given for the label that a pair is to flip to. They apply an
+    intervention whose labels are others, or against its direction."""
+    mask, values = edit
+    return mask[:, list(directions)], values[:, list(directions)]
 
 
 @torch.no_grad()

@@ -185,18 +185,17 @@ def _mass_and_rank(problem: Problem) -> tuple[float, float]:
     part = problem.sample(PREFIXES)
     model, sets, words = part.model, part.examples.sets, part.examples.words
     leaves, of = np.unique(part.examples.leaves, return_inverse=True)
-    states = part.tensors.clean[torch.as_tensor(part.tree.live_row[leaves], device=model.device)]
+    logits = model.readout(
+        part.tensors.clean[torch.as_tensor(part.tree.live_row[leaves], device=model.device)]
+    )
     mass, rank = np.empty(len(part)), np.empty(len(part))
-    for start in range(0, len(leaves), _ROWS):
-        logits = model.readout(states[start : start + _ROWS])
-        inside = np.flatnonzero((of >= start) & (of < start + _ROWS))
-        for some in np.split(inside, range(_ROWS, len(inside), _ROWS)):
-            here = logits[torch.as_tensor(of[some] - start, device=states.device)]
-            # Read from the same logits, so that a word is never more likely than itself by a rounding error.
-            first, second = (_added(here, sets, words[some, side]) for side in range(2))
-            better = torch.maximum(first, second)
-            mass[some] = (torch.logaddexp(first, second) - here.logsumexp(-1)).exp().float().cpu().numpy()
-            rank[some] = 1 + (here > better[:, None]).sum(-1).cpu().numpy()
+    for some in np.split(np.arange(len(part)), range(_ROWS, len(part), _ROWS)):
+        here = logits[torch.as_tensor(of[some], device=model.device)]
+        # Read from the same logits, so that a word is never more likely than itself by a rounding error.
+        first, second = (_added(here, sets, words[some, side]) for side in range(2))
+        better = torch.maximum(first, second)
+        mass[some] = (torch.logaddexp(first, second) - here.logsumexp(-1)).exp().float().cpu().numpy()
+        rank[some] = 1 + (here > better[:, None]).sum(-1).cpu().numpy()
     return float(np.median(mass)), float(np.median(rank))
 
 
@@ -219,26 +218,25 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     if not problem.pairs.asks_words:
         return None
     part = problem.sample(_SWAPPED)
-    asked = [
-        (i, label, replace(pair, prefix=text))
+    texts = [
+        (i, label, text)
         for i, pair in enumerate(part.pairs)
         for label, text in enumerate(pair.counterfactuals)
-        if text
     ]
-    if not asked:
-        return None
-    pairs = PairSet(part.pairs.name, part.labels, tuple(pair for _, _, pair in asked))
+    own = [(i, label) for i, label, text in texts if text == part.pairs[i].prefix]  # asked already
+    other = [(i, label) for i, label, text in texts if text not in ("", part.pairs[i].prefix)]
+    changed = tuple(replace(part.pairs[i], prefix=part.pairs[i].counterfactuals[label]) for i, label in other)
     try:
-        forms = Problem(part.model, pairs, sites=part.sites, steps=part.steps)
+        forms = Problem(part.model, replace(part.pairs, pairs=changed), sites=part.sites, steps=part.steps)
     except PivotalError:  # none of them can be asked
         return None
-    places = {id(pair): (i, label) for i, label, pair in asked}
-    of, called = np.array([places[id(pair)] for pair in forms.pairs]).T
-    preferred = 1 - forms.direction
-    share = shares_of(forms.pairs)
-    changed = np.array([form.prefix != part.pairs[i].prefix for form, i in zip(forms.pairs, of, strict=True)])
+    places = {id(pair): place for pair, place in zip(changed, other, strict=True)}
+    of, called = np.array([*(places[id(pair)] for pair in forms.pairs), *own]).T
+    preferred = 1 - np.append(forms.direction, part.direction[of[len(forms) :]])
+    share = shares_of(replace(forms.pairs, pairs=(*forms.pairs, *(part.pairs[i] for i, _ in own))))
     # The counterfactual of a pair is the form that calls for the word that the untouched model does not prefer.
-    towards, matched = changed & (called == part.direction[of]), problem.sample(_COMPARED).matched
+    towards = (np.arange(len(of)) < len(forms)) & (called == part.direction[of])
+    matched = problem.sample(_COMPARED).matched
     if matched is None or not towards.any():
         return None
 

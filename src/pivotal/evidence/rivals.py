@@ -34,14 +34,14 @@ class Rivals:
         ends = torch.rand(_SETS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
         values, own = torch.where(ends, low, high), {space.flat(unit) for unit in intervention.units}
         others = torch.tensor([place for place in range(len(space)) if place not in own])
-        wanted = part.mean_kl(part.run_intervention(intervention).states)
+        wanted = part.untouched.mean(part.run_intervention(intervention).states)
         best, nearest = torch.zeros(_SETS, len(part.labels), len(space)), torch.full((_SETS,), torch.inf)
         orders = torch.stack([others[torch.randperm(len(others), generator=noise)] for _ in range(_SETS)])
         size = len(own)
         while size <= len(others):
             chosen = orders[:, None, :size].expand(-1, len(part.labels), -1)
             mask = torch.zeros_like(best).scatter(2, chosen, 1.0)
-            kl = part.mean_kl(part.run(mask.to(low.device), values).states)
+            kl = part.untouched.mean(part.run(mask.to(low.device), values).states)
             away = (kl / wanted).log().abs().cpu()
             better = away < nearest
             nearest, best = torch.where(better, away, nearest), torch.where(better[:, None, None], mask, best)

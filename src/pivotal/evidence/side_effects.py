@@ -14,18 +14,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.examination import expected_of, right_of
+from pivotal.evidence.examination import expected_of, right_of, towards
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.evidence.rivals import PREFIXES, Rivals
 from pivotal.models.base import LanguageModel, checked
 from pivotal.models.edits import MaskedEdit, dense
-from pivotal.models.tree import PrefixTree
 from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
-from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
+from pivotal.problem.text import OrdinaryText
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.questions.question import Question, names_of
@@ -146,11 +145,10 @@ def effect_on(
     if isinstance(pairs, PairSet):
         pairs = Examples.of(model, pairs.at_most(PAIRS), intervention.steps)
     problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
-    mask, values = dense(intervention, problem.space, model.device)
-    share = shares_of(problem.pairs)
+    edit, share = dense(intervention, problem.space, model.device), shares_of(problem.pairs)
     after, changed, before = {}, {}, (1 - problem.direction) == expected_of(problem)
     for d, direction in enumerate(intervention.directions):
-        (right,) = right_of(problem.edited_towards([d, d]), mask, values)
+        (right,) = right_of(problem, *towards(edit, [d, d]))
         after[direction] = share(right)
         changed[direction] = (int((before & ~right).sum()), int((right & ~before).sum()))
     flipped = by_chance = by_cue = None
@@ -160,8 +158,8 @@ def effect_on(
         by_cue = _by_cue(model, *subject.changed(problem.pairs), intervention)
     if sorted(problem.labels) == sorted(intervention.directions):
         # Each preference is edited in the direction of its target label.
-        towards = problem.edited_towards([intervention.direction(label) for label in problem.labels])
-        flipped = share(towards.run(mask, values).flipped()[0].cpu().numpy())
+        own = towards(edit, [intervention.direction(label) for label in problem.labels])
+        flipped = share(problem.run(*own).flipped()[0].cpu().numpy())
     return Effect(
         phenomenon=problem.pairs.name,
         pairs=len(problem),
@@ -180,9 +178,8 @@ def _most_by_chance(problem: Problem, rivals: Rivals) -> float:
     """The largest change in accuracy by random sets, on some of the prefixes."""
     part = problem.sample(PREFIXES)
     before = float(((1 - part.direction) == expected_of(part)).mean())
-    edited = [part.edited_towards([d, d]) for d in range(rivals.mask.shape[1])]
-    right = np.concatenate([right_of(one, rivals.mask, rivals.values).mean(1) for one in edited])
-    return float(np.abs(right - before).max())
+    edits = [towards((rivals.mask, rivals.values), [d, d]) for d in range(rivals.mask.shape[1])]
+    return max(float(np.abs(right_of(part, *edit).mean(1) - before).max()) for edit in edits)
 
 
 def _by_cue(model: LanguageModel, own: PairSet, other: PairSet, intervention: Intervention) -> float | None:
@@ -249,26 +246,22 @@ def count_trained(pairs: PairSet, trained: frozenset[str]) -> int:
     return sum(pair.prefix in trained for pair in pairs)
 
 
-def text_cost(
-    intervention: Intervention,
-    model: LanguageModel,
-    sentences: Sequence[str] | None = None,
-    *,
-    name: str = "the bundled text",
-) -> TextCost | None:
-    """Perplexity of sentences, untouched and edited towards each label. None if there are none, or if the model does
-    not know most of their words: then its predictions say nothing about the text.
-
-    A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
-    """
-    model = model.in_bases(intervention.bases)
-    given = sentences_of() if sentences is None else sentences
-    least = 2 if intervention.steps == "every" else 3  # with a token that is predicted after the edit
-    ids = [tokens for line in given if len(tokens := tokens_of(model, line)) >= least]
-    if mostly_unknown(model, ids):
+@torch.no_grad()
+def text_cost(intervention: Intervention, text: OrdinaryText) -> TextCost | None:
+    """Perplexity of sentences, untouched and edited towards each label. None if no token is predicted after an edit."""
+    if not text.ids:
         return None
-    middle = [len(tokens) // 2 for tokens in ids]
-    tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)
+    model = text.model.in_bases(intervention.bases)
+    tree, prepared = text.read(intervention.steps)
+    rows, following, of = [], [], []
+    for i, tokens in enumerate(text.ids):
+        path = tree.path(int(tree.leaf[i]))
+        live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
+        rows += [int(tree.live_row[path[p]]) for p in live]
+        following += [tokens[p + 1] for p in live]
+        of += [i] * len(live)
+    if not rows:
+        return None
     space = model.unit_space(intervention.sites)
     mask, values = dense(intervention, space, model.device)
     runs = 1 + len(intervention.directions)
@@ -278,19 +271,12 @@ def text_cost(
         torch.cat([torch.zeros_like(mask[:, :1]), mask.transpose(0, 1)]).expand(runs, mask.shape[1], -1),
         torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
     )
-    states = model.states(model.prepare(tree), edit)
-    rows, following, of = [], [], []
-    for i, tokens in enumerate(ids):
-        path = tree.path(int(tree.leaf[i]))
-        live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
-        rows += [int(tree.live_row[path[p]]) for p in live]
-        following += [tokens[p + 1] for p in live]
-        of += [i] * len(live)
+    states = model.states(prepared, edit)
     nats = _nats(model, states, torch.tensor(rows), torch.tensor(following))
     perplexity = [_exponential(mean) for mean in nats.mean(0).tolist()]
     more = [_factor(added, np.array(of)) for added in (nats[:, 1:] - nats[:, :1]).T]
     return TextCost(
-        text=name,
+        text=text.name,
         tokens=len(rows),
         untouched=perplexity[0],
         edited=dict(zip(intervention.directions, perplexity[1:], strict=True)),
@@ -347,7 +333,9 @@ def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], t
                 effects.append(effect_on(intervention, train.model, stay.held_out, subject))
             except PivotalError:  # the model knows none of the held-out pairs
                 continue
-        elif (cost := text_cost(intervention, train.model, stay.held_out_lines, name=stay.name)) is not None:
+        elif (
+            cost := text_cost(intervention, OrdinaryText(train.model, stay.held_out_lines, stay.name))
+        ) is not None:
             texts.append(cost)
     text = any(stay.pairs is None for stay in stays)
     return Kept(

@@ -192,7 +192,7 @@ class Collection:
             dose=dose_response(examination),
             paths=paths_of(examination),
             swap=cue_swap(test),
-            text=text_cost(intervention, test.model),
+            text=text_cost(intervention, examination.text),
             necessity=necessity(examination, self.seed) if test.pairs.asks_words else None,
             effects=() if earlier is None else earlier.effects,
             unasked=() if earlier is None else earlier.unasked,

@@ -15,13 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.evidence.checks import DirectEdit
-from pivotal.evidence.trace import columns_of, each_unit
+from pivotal.evidence.examination import Examination
+from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
-from pivotal.models.edits import Recorder
-from pivotal.models.tree import PrefixTree
+from pivotal.problem.activations import states_of
 from pivotal.problem.problem import Problem
-from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
+from pivotal.problem.text import OrdinaryText
 from pivotal.records.intervention import Intervention
 from pivotal.records.unit_profiles import (
     Histogram,
@@ -35,9 +35,7 @@ from pivotal.units import Unit
 
 MOST_UNITS = 60
 """The most units that get a profile."""
-MOST_SENTENCES = 2000
-"""The most sentences of a text that are read."""
-_PREFIXES, _STATES = 256, 16
+_PREFIXES, _STATES = 128, 16
 """The prefixes whose states make the histograms, and those whose logits are compared."""
 _BINS, _OUTERMOST = 40, 0.005
 _WORDS = 10
@@ -50,28 +48,17 @@ _DIGITS = 4
 
 
 @torch.no_grad()
-def profile_units(
-    intervention: Intervention,
-    problem: Problem,
-    *,
-    run: int,
-    sentences: Sequence[str] | None = None,
-    name: str = "the bundled text",
-) -> UnitProfiles:
-    """Profiles of the first units of an intervention. `sentences` are those of the bundled text by default."""
-    units = intervention.units[:MOST_UNITS]
-    model = problem.model
-    given = sentences_of() if sentences is None else sentences
-    ids = [tokens for line in given[:MOST_SENTENCES] if (tokens := tokens_of(model, line))]
-    if mostly_unknown(model, ids):
-        ids = []
+def profile_units(examination: Examination, *, run: int) -> UnitProfiles:
+    """Profiles of the first units of an intervention."""
+    intervention, problem = examination.intervention, examination.problem
+    units, model, text = intervention.units[:MOST_UNITS], problem.model, examination.text
     natural, labels = _natural_states(problem, units)
-    there, at = _text_states(model, units, ids)
+    there, at = _text_states(text, units)
     written = _written(intervention, problem, len(units))
     shown = intervention.shown_values
     profiles = []
     for i, unit in enumerate(units):
-        ordered = there[:, i].argsort() if ids else torch.zeros(0, dtype=torch.long)
+        ordered = there[:, i].argsort()
         profiles.append(
             UnitProfile(
                 unit=str(unit),
@@ -80,16 +67,16 @@ def profile_units(
                 },
                 mean=_rounded(natural[:, i].mean()),
                 natural=_histogram(natural[:, i].numpy(), labels, problem.labels, _bounds(model, unit)),
-                highest=_moments(model, ids, at, there[:, i], ordered.flip(0)),
-                lowest=_moments(model, ids, at, there[:, i], ordered),
+                highest=_moments(text, at, there[:, i], ordered.flip(0)),
+                lowest=_moments(text, at, there[:, i], ordered),
                 written=None if written is None else written[i],
             )
         )
     return UnitProfiles(
         run=run,
         units=len(intervention),
-        text=name,
-        tokens=sum(map(len, ids)),
+        text=text.name,
+        tokens=sum(map(len, text.ids)),
         profiles=tuple(profiles),
     )
 
@@ -101,19 +88,9 @@ def _bounds(model: LanguageModel, unit: Unit) -> tuple[float, float] | None:
 # -- states ------------------------------------------------------------------------------------------------
 
 
-def _states(model: LanguageModel, units: Sequence[Unit], tree: PrefixTree) -> Float[Tensor, "nodes units"]:
-    """The states of some units at every node of a tree."""
-    by_site: dict[str, list[Unit]] = {}
-    for unit in units:
-        by_site.setdefault(unit.site, []).append(unit)
-    columns = {site: columns_of(some) for site, some in by_site.items()}
-    recorder = Recorder(columns, len(tree.token))
-    model.states(model.prepare(tree.everywhere()), recorder)
-    found = torch.zeros(len(tree.token), len(units))
-    for site, some in by_site.items():
-        of_units = each_unit(recorder.states[site], some[0].size)
-        found[:, [units.index(unit) for unit in some]] = of_units.cpu()
-    return found
+def _each(states: Sequence[Float[Tensor, "nodes _"]]) -> Float[Tensor, "nodes units"]:
+    """One number for each unit, from its coordinates."""
+    return torch.cat([each_unit(h, h.shape[1]) for h in states], 1).cpu()
 
 
 def _natural_states(
@@ -123,12 +100,13 @@ def _natural_states(
 
     As for the natural range, first tokens do not count where a site has no bounds.
     """
-    tree = problem.sample(_PREFIXES).tree
+    part = problem.sample(_PREFIXES)
+    tree = part.tree
     if any(_bounds(problem.model, unit) is None for unit in units):
         tree = tree.without_first()
     edited = np.flatnonzero(tree.edited)
     # The direction is the label to flip to, so the other one is preferred.
-    return _states(problem.model, units, tree)[edited], 1 - tree.direction[edited]
+    return _each(part.untouched_states(units))[edited], 1 - tree.direction[edited]
 
 
 def _histogram(
@@ -152,15 +130,15 @@ def _histogram(
 
 
 def _text_states(
-    model: LanguageModel, units: Sequence[Unit], ids: Sequence[Sequence[int]]
+    text: OrdinaryText, units: Sequence[Unit]
 ) -> tuple[Float[Tensor, "places units"], list[tuple[int, int]]]:
     """The state of each unit after each token, and the sentence and position of the token."""
-    if not ids:
+    if not text.ids:
         return torch.zeros(0, len(units)), []
-    tree = PrefixTree.build(ids)
-    states = _states(model, units, tree)
+    tree, prepared = text.read("every")
+    states = _each(states_of(text.model, prepared, len(tree.token), units))
     # First tokens have activations in the thousands in some units of transformers, and only there.
-    first = 1 if any(_bounds(model, unit) is None for unit in units) else 0
+    first = 1 if any(_bounds(text.model, unit) is None for unit in units) else 0
     nodes, places, seen = [], [], set()
     for i, leaf in enumerate(tree.leaf):
         for position, node in enumerate(tree.path(int(leaf))):
@@ -172,17 +150,14 @@ def _text_states(
 
 
 def _moments(
-    model: LanguageModel,
-    ids: Sequence[Sequence[int]],
-    places: Sequence[tuple[int, int]],
-    states: Float[Tensor, " places"],
-    ordered: Tensor,
+    text: OrdinaryText, places: Sequence[tuple[int, int]], states: Float[Tensor, " places"], ordered: Tensor
 ) -> tuple[Moment, ...]:
     """The first words in this order, each word once."""
     found: dict[str, Moment] = {}
+    model = text.model
     for place in ordered.tolist():
         sentence, position = places[place]
-        words = [model.word(token) for token in ids[sentence]]
+        words = [model.word(token) for token in text.ids[sentence]]
         word = words[position].strip()
         if word and word not in found:
             found[word] = Moment(

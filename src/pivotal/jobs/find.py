@@ -281,7 +281,7 @@ class _Run:
         evidence = self.collection.of(examination, asked.train, summary.controls)
         summary = _judged(serial.replace(summary, evidence=evidence))
         traces = trace_held_out(examination, run=best, seed=seed)
-        profiles = profile_units(found.best, asked.test, run=best)
+        profiles = profile_units(examination, run=best)
         spent = {"load": loading, "search": searching, "evaluate": time.monotonic() - started}
         spent = {name: round(value, 2) for name, value in (*spent.items(), ("total", sum(spent.values())))}
         summary = serial.replace(summary, seconds=Seconds(**spent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
+from pivotal.models.edits import Recorder
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
-from pivotal.units import Site, UnitSpace
+from pivotal.units import Site, Unit, UnitSpace
 
 Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
 """The lower and the upper end of a range for each coordinate."""
@@ -111,6 +112,22 @@ class Measured:
         tree = self._examples.part(everyone if chosen is None else chosen, []).tree
         self._work.forward += tree.n_live
         return _measure(self._model, tree, self._space, len(self._examples.pairs.labels))
+
+
+@torch.no_grad()
+def states_of(
+    model: LanguageModel, prepared: Any, nodes: int, units: Sequence[Unit]
+) -> list[Float[Tensor, "nodes _"]]:
+    """The coordinates of some units at the edited nodes of a tree, in the untouched model; zero at its other nodes."""
+    columns: dict[str, list[int]] = {}
+    places = []
+    for unit in units:
+        site = columns.setdefault(unit.site, [])
+        places.append(slice(len(site), len(site) + unit.size))
+        site += range(unit.index * unit.size, (unit.index + 1) * unit.size)
+    recorder = Recorder(columns, nodes)
+    model.states(prepared, recorder)
+    return [recorder.states[unit.site][:, place] for unit, place in zip(units, places, strict=True)]
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -314,15 +314,25 @@ class Batch:
         """The states that the untouched model predicts from at the matching nodes of the counterfactual prefixes."""
         return self._counterfactuals.said(self.model, self.tree)
 
-    def kl(
-        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
-    ) -> Float[Tensor, "nodes runs"]:
-        """KL(untouched || edited) of the next-word distribution at live nodes (all by default)."""
-        return self.untouched.at(states, nodes)
-
-    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
-        """KL(untouched || edited), averaged as in the paper."""
-        return self.untouched.mean(states)
-
     def _reference(self, states: Float[Tensor, "live width"]) -> KLReference:
         return KLReference(self.model, states, self.positions, self.tensors.live_share)
+
+
+class Parts(Sequence[Batch]):
+    """Parts of a batch. Each is made when it is first read, since a short fit reads few of many."""
+
+    def __init__(self, whole: Batch, chosen: Sequence[np.ndarray]) -> None:
+        # The first part makes the others. The batch itself would keep its parts, and they would keep it.
+        self._examples, self._chosen, self._made = (
+            whole.examples,
+            chosen,
+            {0: whole.like(whole.examples.restrict(chosen[0]))},
+        )
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, number: Any) -> Any:
+        if number not in self._made:
+            self._made[number] = self._made[0].like(self._examples.restrict(self._chosen[number]))
+        return self._made[number]

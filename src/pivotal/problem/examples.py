@@ -155,21 +155,20 @@ class Examples:
 
     def at_last_step(self) -> Examples:
         """The same examples, edited at the last token of the prefix only."""
-        return self._edited((self.tree.lengths - 1).tolist(), self.direction.tolist(), "single")
-
-    def edited_towards(self, directions: Sequence[int], steps: Steps) -> Examples:
-        """The same examples, edited in the direction given for the label that they are to flip to."""
-        return self._edited(self.tree.cues(), [int(directions[d]) for d in self.direction], steps)
+        sequences, cues, sources = (
+            self.tree.sequences(),
+            (self.tree.lengths - 1).tolist(),
+            self.tree.sources(),
+        )
+        return replace(
+            self, tree=PrefixTree.build(sequences, cues, self.direction.tolist(), "single", sources)
+        )
 
     def turned(self, steps: Steps) -> Examples:
         """The same examples, to be flipped to the word that the model prefers already."""
         direction = 1 - self.direction
         tree = PrefixTree.build(self.tree.sequences(), self.tree.cues(), direction.tolist(), steps)
         return replace(self, tree=tree, direction=direction)
-
-    def _edited(self, cues: Sequence[int], directions: Sequence[int], steps: Steps) -> Examples:
-        sequences, sources = self.tree.sequences(), self.tree.sources()
-        return replace(self, tree=PrefixTree.build(sequences, cues, directions, steps, sources))
 
     @property
     def leaves(self) -> np.ndarray:

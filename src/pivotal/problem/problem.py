@@ -13,14 +13,14 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel, checked
-from pivotal.models.edits import Recorder, dense
-from pivotal.problem.activations import Activations, Measured, Range, Standard
+from pivotal.models.edits import dense
+from pivotal.problem.activations import Activations, Measured, Range, Standard, states_of
 from pivotal.problem.asking import Rejected
 from pivotal.problem.bases import with_bases
-from pivotal.problem.batch import Batch, Outcome, Work
+from pivotal.problem.batch import Batch, Outcome, Parts, Work
 from pivotal.problem.examples import Examples
 from pivotal.problem.fixed_batches import FixedBatches
-from pivotal.problem.kept import KeptSentence, KeptSentences
+from pivotal.problem.kept import KeptSentences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
@@ -93,7 +93,7 @@ class Problem(Batch):
         self._measured = Measured(model, examples, self.space, work)
         self._range: Measured = part_of._range if part_of else self._measured
         self._samples: dict[tuple[int, int], Problem] = {}
-        self._batches: dict[tuple[int, int], list[Batch]] = {}
+        self._batches: dict[tuple[int, int], Parts] = {}
         self._fixed: dict[tuple[int, int], FixedBatches] = {}
 
     def __repr__(self) -> str:
@@ -153,13 +153,15 @@ class Problem(Batch):
         model and counts its node evaluations. Later calls return the same result."""
         return self._measured.activations
 
-    def untouched_states(self) -> Float[Tensor, "nodes coordinates"]:
-        """The states of all coordinates in the untouched model. The rows of nodes that are not edited are zero."""
-        recorder = Recorder({site.name: slice(None) for site in self.space.sites}, len(self.tree.token))
-        with torch.no_grad():
-            self.model.states(self.tensors.prepared, recorder)
+    def natural_means(self) -> Float[Tensor, " coordinates"]:
+        """The mean of each coordinate's untouched states where the natural range is measured: of those of the two
+        directions."""
+        return self._range.activations.own.mean(0)
+
+    def untouched_states(self, units: Sequence[Unit]) -> list[Float[Tensor, "nodes _"]]:
+        """The coordinates of some units in the untouched model. The rows of nodes that are not edited are zero."""
         self.work.forward += self.tree.n_live
-        return torch.cat([recorder.states[site.name] for site in self.space.sites], 1)
+        return states_of(self.model, self.tensors.prepared, len(self.tree.token), units)
 
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
@@ -183,7 +185,7 @@ class Problem(Batch):
 
     # -- batches and samples ------------------------------------------------------------------------------------
 
-    def batches(self, prefixes: int, seed: int = 0) -> list[Batch]:
+    def batches(self, prefixes: int, seed: int = 0) -> Sequence[Batch]:
         """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Several questions
         have equally many prefixes in a batch. Batches are cached.
 
@@ -191,8 +193,7 @@ class Problem(Batch):
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            parts = [self.examples.restrict(chosen) for chosen in self.examples.batches(prefixes, seed)]
-            self._batches[key] = [self.like(part) for part in parts]
+            self._batches[key] = Parts(self, self.examples.batches(prefixes, seed))
         return self._batches[key]
 
     def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
@@ -286,11 +287,6 @@ class Problem(Batch):
         still prefers this word with the units set."""
         return self._with(self.examples.turned(self.steps))
 
-    def edited_towards(self, directions: Sequence[int]) -> Problem:
-        """The same examples, edited in the direction given for the label that they are to flip to. The words that are
-        compared stay the same. It applies an intervention whose labels are others."""
-        return self._with(self.examples.edited_towards(directions, self.steps))
-
     def keeping(self, kept: KeptSentences | None) -> Problem:
         """The same problem with what must stay: other questions, and text. With text, its KL is that of the text."""
         if kept is None:
@@ -316,9 +312,7 @@ class Problem(Batch):
     @property
     def without_questions(self) -> Problem:
         """The same problem without the questions that must stay. Text that must stay is kept."""
-        return self._with_kept([sentence for sentence in self.examples.kept if sentence.words is None])
-
-    def _with_kept(self, kept: Sequence[KeptSentence]) -> Problem:
-        if len(kept) == len(self.examples.kept):
+        text = [sentence for sentence in self.examples.kept if sentence.words is None]
+        if len(text) == len(self.examples.kept):
             return self
-        return self._with(self.examples.part(np.arange(len(self)), kept))
+        return self._with(self.examples.part(np.arange(len(self)), text))

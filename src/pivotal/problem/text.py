@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.files import asset, read_text
 from pivotal.models.base import LanguageModel
+from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import askable
 from pivotal.questions.minimal_pair import members
 from pivotal.questions.pairs import PairSet
@@ -48,6 +50,30 @@ def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
         return tuple(model.encode(line).ids[:most])
     except PivotalError:
         return ()
+
+
+class OrdinaryText:
+    """Sentences as a model reads them, by default those of the bundled text. There are none if the model does not know
+    most of their words: then its predictions say nothing about the text."""
+
+    def __init__(
+        self, model: LanguageModel, sentences: Sequence[str] | None = None, name: str = "the bundled text"
+    ) -> None:
+        self.model, self.name = model, name
+        given = sentences_of() if sentences is None else sentences
+        ids = [tokens for line in given if (tokens := tokens_of(model, line))]
+        self.ids: list[tuple[int, ...]] = [] if mostly_unknown(model, ids) else ids
+        """The tokens of each sentence."""
+        self._read: dict[Steps, tuple[PrefixTree, Any]] = {}
+
+    def read(self, steps: Steps) -> tuple[PrefixTree, Any]:
+        """The sentences as a tree, and what the model computes once for it. A single step is the middle token of each
+        sentence, because ordinary text has no cue."""
+        if steps not in self._read:
+            middle = [len(tokens) // 2 for tokens in self.ids]
+            tree = PrefixTree.build(self.ids, middle, [0] * len(self.ids), steps)
+            self._read[steps] = tree, self.model.prepare(tree)
+        return self._read[steps]
 
 
 def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool:

@@ -83,7 +83,7 @@ def score(live: LiveIntervention, asked: Paste) -> dict[str, Any]:
     return {
         "share": share,
         "flipped": int(flipped.sum()),
-        "kl": float(problem.mean_kl(outcome.states)[0]),
+        "kl": float(problem.untouched.mean(outcome.states)[0]),
         "rejected": problem.rejected.describe() if problem.rejected.total else "",
         "rows": rows,
     }

@@ -40,11 +40,11 @@ def test_the_kl_bound_is_kept_on_the_sample():
     problem, planted = planted_problem(), plant()
     mask = mask_of(problem, planted.units)
     free = Refit(terms=Terms(margin=3.0), updates=60).fit(problem, mask)
-    bound = 0.5 * problem.mean_kl(problem.run(mask, free.values).states).item()
+    bound = 0.5 * problem.untouched.mean(problem.run(mask, free.values).states).item()
     refit = Refit(terms=Terms(margin=3.0, max_kl=bound), updates=120)
     bounded = refit.fit(problem, mask)
     sample = problem.sample(2 * refit.batch, 0)
-    kl = sample.mean_kl(sample.run(mask, bounded.values).states).item()
+    kl = sample.untouched.mean(sample.run(mask, bounded.values).states).item()
     assert kl <= bound
     # Not by doing nothing: the preference is still worked on, and KL has come to have a price.
     assert problem.run(mask, bounded.values).flipped().float().mean() > 0.5
@@ -74,7 +74,7 @@ def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded()
     problem, planted = planted_problem(), plant()
     mask = mask_of(problem, planted.units)
     values = problem.measure_activations().target[None]
-    exact = problem.mean_kl(problem.run(mask, values).states).item()
+    exact = problem.untouched.mean(problem.run(mask, values).states).item()
 
     def kl(positions: int, max_kl: float | None = None) -> float:
         terms = Terms(margin=-100.0, kl_weight=1.0, max_kl=max_kl)  # of which only KL is left
@@ -90,13 +90,13 @@ def test_units_that_break_the_bound_at_any_value_are_let_go():
     problem = planted_problem()
     own = problem.measure_activations().own
     alone = torch.eye(len(problem.space))[:, None].expand(-1, 2, -1)
-    kl = problem.mean_kl(problem.run(alone, own.expand(len(alone), -1, -1)).states)
+    kl = problem.untouched.mean(problem.run(alone, own.expand(len(alone), -1, -1)).states)
     dear, cheap = kl.argsort(descending=True)[:3], kl.argsort()[:3]
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
     mask[0, :, dear], mask[1, :, cheap] = True, True
     values = own.expand(2, -1, -1).clone()
     bound = 1.05 * float(kl[dear].min())
-    assert problem.mean_kl(problem.run(mask.float(), values).states)[0] > 1.5 * bound
+    assert problem.untouched.mean(problem.run(mask.float(), values).states)[0] > 1.5 * bound
     hardening = Hardening(Terms(max_kl=bound), refit=20, prune=-1.0, batch=0, shared=True)
     found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
     assert [len(one.units) for one in found.interventions] == [1, 3]

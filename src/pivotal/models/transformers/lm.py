@@ -18,12 +18,12 @@ from pivotal.models.chunks import FEWEST, Chunk, ChunkedLM, Division, PreparedCh
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, check_not_lent, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
-from pivotal.models.layout import packed, parts, rows
+from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.tensors import checksum, wide
 from pivotal.models.transformers.anatomy import Head, examine, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
-from pivotal.models.transformers.trunk import Trunk
+from pivotal.models.transformers.trunk import Past, Trunk
 from pivotal.models.tree import PrefixTree
 from pivotal.units import Unit
 
@@ -78,6 +78,7 @@ class TransformersLM(ChunkedLM):
             self._head = Head.of(anatomy, model.config)
             self.vocabulary_size = len(self._head.weight)
             self._trunk = Trunk(model, anatomy, size, self.device)
+        self._primed: Past | None = None
         self.taps, self._blocks = anatomy.taps, anatomy.blocks
         self.sites = tuple(tap.site for tap in anatomy.taps)
         kept = _PER_COORDINATE * sum(site.coordinates for site in self.sites)
@@ -176,8 +177,15 @@ class TransformersLM(ChunkedLM):
                 layout = packed(tree, part, priming, self.device, cached=trunk.caches)
             else:
                 layout = rows(tree, part, priming, self.device)
-            chunks.append(Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
+            chunks.append(Chunk(layout, None if layout.before is None else self._past(layout.before)))
         return chunks
+
+    def _past(self, before: Layout) -> Past:
+        """The keys and values of what stands before the first edit. Mostly that is the priming, computed once."""
+        if before.places > len(self.vocabulary.priming):
+            return self._trunk.past(before)
+        self._primed = self._primed or self._trunk.past(before)
+        return self._primed
 
     def longest_chunk(self, tree: PrefixTree) -> int | None:
         """The most nodes of a packed row; None if the tree cannot be packed."""

@@ -94,17 +94,15 @@ def ends_of(grid: Grid) -> tuple[SetValues, SetValues]:
     return grid[0], grid[-2]
 
 
-def better_ends(problem: Problem, terms: Terms) -> SetValues:
-    """For each unit and direction, the end of its range with the larger first-order gain, by itself."""
-    return alone(problem, terms)[1]
-
-
-def alone(problem: Problem, terms: Terms) -> tuple[Float[Tensor, " units"], SetValues]:
-    """The first-order gain of each unit by itself, and the end of its range with the larger one in each direction."""
+def alone(
+    problem: Problem, terms: Terms, ends: tuple[SetValues, SetValues] | None = None, first: int = 0
+) -> tuple[Float[Tensor, " units"], SetValues]:
+    """The first-order gain of each unit by itself, and the end of its range with the larger one in each direction: of
+    the sites from `first` on. `ends` are those of the ranges, if they are known."""
     shape = (1, len(problem.labels), len(problem.space))
     nothing = torch.zeros(shape, dtype=torch.bool, device=problem.model.device)
-    ends = ends_of(grid_of(problem, points=3))
-    gains = gains_at(problem, terms, terms.weights(problem)[None], nothing, ends[0][None], ends)[:, 0]
+    ends = ends or ends_of(grid_of(problem, points=3))
+    gains = gains_at(problem, terms, terms.weights(problem)[None], nothing, ends[0][None], ends, first)[:, 0]
     return gains.amax(0).sum(0), torch.where(spread(problem.space, gains[0] > gains[1]), *ends)
 
 
