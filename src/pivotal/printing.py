@@ -69,3 +69,8 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} minutes" if seconds < 120 * 60 else f"{seconds / 3600:.1f} hours"
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: 1 pair, 1,300 pairs."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

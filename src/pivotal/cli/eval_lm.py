@@ -149,7 +149,7 @@ def _cells(values: Sequence[float | None], form: str, unit: str = "") -> list[st
 
 
 def _notes(model: str, agreement: Agreement) -> Iterator[str]:
-    from pivotal.report.tables import counted
+    from pivotal.printing import counted
 
     if rejected := sum(agreement.rejected.values()):
         some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"

@@ -159,8 +159,8 @@ def _trained_prefixes(saved: Saved) -> frozenset[str] | None:
 
 def _print_transfer(transfer: Transfer) -> None:
     """A table of the questions that the model can score, and the reasons for the others."""
+    from pivotal.printing import counted
     from pivotal.report.evidence import effects_table
-    from pivotal.report.tables import counted
 
     effects = [row.effect for row in transfer.rows if row.effect is not None]
     terminal.result(

@@ -9,8 +9,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pivotal.cli import terminal
+from pivotal.printing import counted
 from pivotal.records.traces import Trace
-from pivotal.report.tables import counted
 from pivotal.report.trace import TraceCell, blocks, told
 
 _UNITS, _LAYERS = 16, 12

@@ -155,7 +155,7 @@ def _print_runs(listed: list[Entry], folder: str) -> None:
 
 def _about(entry: Entry) -> tuple[str, str]:
     """The question and the state of a run or a study."""
-    from pivotal.report.tables import counted
+    from pivotal.printing import counted
 
     if entry["error"] is not None:
         return "–", str(entry["error"])

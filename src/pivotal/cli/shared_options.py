@@ -28,7 +28,7 @@ Declare = Callable[..., Any]
 
 
 def panel(name: str) -> Declare:
-    """Make a function that declares options of one help panel: `in_run("What the option does.", "--flag", min=0)`."""
+    """Make a function that declares options of one help panel: `in_output("What it does.", "--flag", min=0)`."""
 
     def declare(text: str, *flags: str, **more: Any) -> Any:
         return typer.Option(*flags, help=text, rich_help_panel=name, **more)
@@ -36,7 +36,7 @@ def panel(name: str) -> Declare:
     return declare
 
 
-in_run, in_question, in_search, in_machine, in_output = map(panel, (RUN, QUESTION, SEARCH, MACHINE, OUTPUT))
+in_question, in_search, in_machine, in_output = map(panel, (QUESTION, SEARCH, MACHINE, OUTPUT))
 
 
 def argument(text: str, **more: Any) -> Any:

@@ -136,7 +136,7 @@ def _show_run(path: Path, page: Path | None, json: bool) -> None:
 def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
     from pivotal.jobs.run_folder import RUN
-    from pivotal.report.tables import counted
+    from pivotal.printing import counted
 
     settings = folder.settings
     name, runs = folder.stated("search", dict).get("name", "?"), folder.stated("runs", int)

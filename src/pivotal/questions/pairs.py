@@ -14,6 +14,7 @@ from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import suffix_of
+from pivotal.printing import counted
 from pivotal.questions.minimal_pair import MinimalPair, clean_text
 from pivotal.questions.pairs_file import labels_of_row, pair_of_row, pair_row, write_pairs
 from pivotal.questions.rows import BadRows, name_of, rows_of
@@ -76,9 +77,8 @@ class PairSet:
         return len(self.pairs)
 
     def __repr__(self) -> str:
-        pairs = "1 pair" if len(self) == 1 else f"{len(self):,} pairs"
         groups = f", {len(self.groups)} groups" if len(self.groups) > 1 else ""
-        return f"PairSet({pairs} of {self.name}, {' or '.join(self.labels)}{groups})"
+        return f"PairSet({counted(len(self), 'pair')} of {self.name}, {' or '.join(self.labels)}{groups})"
 
     def _repr_html_(self) -> str:
         from pivotal.report.notebook import pairs_html

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import read_text, suffix_of
+from pivotal.printing import counted
 from pivotal.records import serial
 
 Row = dict[str, Any]
@@ -61,7 +62,7 @@ class BadRows:
             return ()
         more = len(self.errors) - _LISTED
         listed = "; ".join(error.rstrip(".") for error in self.errors[:_LISTED])
-        count = "1 bad row" if len(self.errors) == 1 else f"{len(self.errors):,} bad rows"
+        count = counted(len(self.errors), "bad row")
         return (f"Left out {count}: {listed}{f'; and {more:,} more' if more > 0 else ''}.",)
 
 

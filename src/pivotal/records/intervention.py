@@ -14,6 +14,7 @@ import numpy as np
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import disk
+from pivotal.printing import counted
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_arrays, write_bases
 from pivotal.records.serial import Record
@@ -131,8 +132,8 @@ class Intervention:
 
     def __repr__(self) -> str:
         listed = ", ".join(map(str, self.units[:_LISTED])) + (", …" if len(self) > _LISTED else "")
-        units = "1 unit" if len(self) == 1 else f"{len(self):,} units"
         step = "every step" if self.steps == "every" else "a single step"
+        units = counted(len(self), "unit")
         return f"Intervention({self.phenomenon} in {self.model}, {step}, {units}: {listed})"
 
     def _repr_html_(self) -> str:

@@ -194,11 +194,6 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     def failed(self) -> bool:
         return self.status == FAILED
 
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is left to run: it is done, or there is nothing to search."""
-        return self.status in (DONE, UNKNOWN)
-
 
 def read_results(path: Path) -> tuple[StudyRow, ...]:
     """The last row of every run, in the order of the file."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
-from pivotal.printing import chance, duration
+from pivotal.printing import chance, counted, duration
 from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Share
 from pivotal.records.summary import told_reasons
-from pivotal.report.tables import Table, counted, interval, percent, shared_sentence, table
+from pivotal.report.tables import Table, interval, percent, shared_sentence, table
 
 _WORDS = 12
 """The most divided words that are listed."""

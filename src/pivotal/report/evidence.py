@@ -6,19 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pivotal.printing import counted
 from pivotal.records.evidence import Effect, Interchange, Redundancy, TextCost, Verdict
 from pivotal.records.summary import Kept, Summary
-from pivotal.report.tables import (
-    Table,
-    activation,
-    counted,
-    drop_of,
-    number,
-    percent,
-    points,
-    table,
-    with_interval,
-)
+from pivotal.report.tables import Table, activation, drop_of, number, percent, points, table, with_interval
 
 MARKS = {True: "passed", False: "failed", None: "not checked"}
 UNDECIDED = "not decided"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import floor, isnan
 
+from pivotal.printing import counted
 from pivotal.records.evidence import Dose, Share
 from pivotal.records.run import Progress
 from pivotal.records.summary import RunScores, Summary
@@ -16,7 +17,6 @@ from pivotal.report.tables import (
     ByKind,
     activation,
     control_sentence,
-    counted,
     drop_one_table,
     interval,
     number,

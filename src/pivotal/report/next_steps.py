@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from pivotal.printing import counted
 from pivotal.records.evidence import Check
 from pivotal.records.summary import Summary
-from pivotal.report.tables import counted, percent
+from pivotal.report.tables import percent
 
 _MOST = 2
 _DROP = 0.2

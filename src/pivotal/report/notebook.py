@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pivotal.printing import counted
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.intervention import Intervention
 from pivotal.report import certified, check, tables
 from pivotal.report.drawing import Spec
 from pivotal.report.figures import shares_chart, values_chart
 from pivotal.report.next_steps import next_steps
-from pivotal.report.tables import ByKind, Table, counted, number, percent
+from pivotal.report.tables import ByKind, Table, number, percent
 from pivotal.report.templates import macros, source
 from pivotal.report.trace import told, trace_chart, trace_table
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pivotal.files import locked
 from pivotal.jobs.run_folder import REPORT, RunFolder
+from pivotal.printing import counted
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.summary import Summary
 from pivotal.records.traces import PairOutcome, Trace, Traces
@@ -19,7 +20,7 @@ from pivotal.report import certified, evidence, tables
 from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, Figure, write_figures
 from pivotal.report.figures import figures, histogram
 from pivotal.report.next_steps import next_steps
-from pivotal.report.tables import Table, activation, counted, percent, signed
+from pivotal.report.tables import Table, activation, percent, signed
 from pivotal.report.templates import page
 from pivotal.report.trace import blocks, steps_of
 

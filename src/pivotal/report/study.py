@@ -6,22 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from pivotal.files import locked, write_text
 from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.recipe import Recipe, read_recipe
-from pivotal.printing import duration
+from pivotal.printing import counted, duration
 from pivotal.records import serial
 from pivotal.records.study import FLAT, RECIPE, RESULTS, STUDY, StudyRecord, StudyRow, flat, read_results
 from pivotal.report import export
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.study_figures import study_figures
 from pivotal.report.study_tables import batches, cells, study_tables
-from pivotal.report.tables import counted
 from pivotal.report.templates import page
-
-Format = Literal["md", "tex", "csv"]
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,6 @@ class StudyFolder:
         rows = tuple(row for cell in cells(recipe, read_results(path / RESULTS)) for row in cell.rows)
         return StudyFolder(path, recipe, rows, info)
 
-    def tables(self, form: Format) -> str:
-        """The tables as Markdown or LaTeX, or all runs as CSV."""
-        if form == "csv":
-            return study_csv(self.rows)
-        return (study_markdown if form == "md" else study_latex)(self.recipe, self.rows)
-
 
 def write_study(path: Path) -> Path:
     """Write report.html, figures/*.svg, and tables.md, .tex and .csv of the study in a folder."""
@@ -61,8 +51,9 @@ def write_study(path: Path) -> Path:
         folder = StudyFolder.open(path)
         drawn = study_figures(cells(folder.recipe, folder.rows), folder.recipe.table)
         write_figures(path, drawn)
-        for form in get_args(Format):
-            write_text(path / f"tables.{form}", folder.tables(form))
+        write_text(path / "tables.md", study_markdown(folder.recipe, folder.rows))
+        write_text(path / "tables.tex", study_latex(folder.recipe, folder.rows))
+        write_text(path / "tables.csv", study_csv(folder.rows))
         write_text(path / REPORT, study_page(folder, drawn))
     return path / REPORT
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pivotal.jobs.study.recipe import TableLayout
+from pivotal.printing import counted
 from pivotal.records.study import StudyRow
 from pivotal.report import charts
 from pivotal.report.charts import SHARES, Channel, Row, described, marks, quantity
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, Spec, draw
 from pivotal.report.study_tables import CellRows
-from pivotal.report.tables import counted, number, percent, table
+from pivotal.report.tables import number, percent, table
 
 _QUANTITIES: dict[str, tuple[str, Callable[[StudyRow], float | None], Callable[[float | None], str]]] = {
     "flipped": ("flipped preferences", lambda row: row.accuracy, percent),

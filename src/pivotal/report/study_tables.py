@@ -12,8 +12,9 @@ from typing import Any
 
 from pivotal.files import asset
 from pivotal.jobs.study.recipe import Recipe
+from pivotal.printing import counted
 from pivotal.records.study import UNKNOWN, FoundUnit, StudyRow
-from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
+from pivotal.report.tables import Table, mean_and_spread, signed, table
 
 PAPER = "paper"
 ALL = "all"

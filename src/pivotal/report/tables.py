@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Protocol, runtime_checkable
 
+from pivotal.printing import counted
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.evidence import Share
 from pivotal.records.summary import DropOne, Fidelity, Overlap, Rejections, RunScores, Summary, told_reasons
@@ -89,10 +90,6 @@ def activation(value: float | None) -> str:
 
 def with_interval(share: Share) -> str:
     return f"{percent(share.value)} (95% interval {interval(share.low, share.high)})"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 # -- sentences ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined, se
 from markupsafe import Markup, escape
 
 from pivotal.files import asset
+from pivotal.printing import counted
 from pivotal.report import tables
 
 
@@ -47,12 +48,12 @@ def environment() -> Environment:
     )
     made.globals["source"] = source
     made.filters |= {
-        name: getattr(tables, name)
-        for name in ("activation", "counted", "number", "percent", "points", "signed")
+        name: getattr(tables, name) for name in ("activation", "number", "percent", "points", "signed")
     }
     made.filters["share"] = tables.with_interval
     made.filters |= {
         "anchor": anchor,
+        "counted": counted,
         "coded": coded,
         "digest": _digest,
         "thousands": "{:,}".format,

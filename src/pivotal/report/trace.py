@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_bytes
-from pivotal.printing import chance
+from pivotal.printing import chance, counted
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.serial import encode
 from pivotal.records.traces import Trace
 from pivotal.report.charts import heat_map
 from pivotal.report.drawing import Spec, labelled, picture, printable, svg
-from pivotal.report.tables import activation, counted, number, percent
+from pivotal.report.tables import activation, number, percent
 from pivotal.report.templates import macros, page
 
 _UNITS, _LAYERS = 40, 48

@@ -16,7 +16,7 @@ from pivotal.jobs.study.folder import RunBatch, batches_of, check_folder, defaul
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.jobs.study.rows import Run, check_nothing_is_lost, in_order, stored_rows, what_changed
 from pivotal.jobs.study.work import Local, StudyPlace
-from pivotal.printing import duration
+from pivotal.printing import counted, duration
 from pivotal.records.frame import to_frame
 from pivotal.records.study import KNOWN, RESULTS, UNKNOWN, Status, StudyRow, flat, read_results, write_results
 from pivotal.records.summary import Summary
@@ -48,8 +48,7 @@ class StudyPlan:
     rows: Mapping[Run, StudyRow]
     """The existing rows of all cells of the recipe, with its labels."""
     settled: Mapping[Run, StudyRow]
-    """Those of runs that need nothing more. Not among them are runs that failed, that were only checked, or whose
-    evidence or ablation is still to be added."""
+    """Those of runs that need nothing more, and of cells that were not chosen."""
     batches: tuple[RunBatch, ...]
     note: str = ""
     """A message about the state of the results, if there is something to report."""
@@ -71,8 +70,8 @@ class StudyPlan:
         runs, batches = sum(len(batch.seeds) for batch in self.batches), len(self.batches)
         done = sum(map(self.done, self.cells))
         if not batches:
-            return f"Everything is done ({_counted(done)}): see {self.folder / RESULTS}."
-        left = f"Done: {_counted(done)}. Left: {_counted(runs)} in {batches} batch{'es' * (batches > 1)}"
+            return f"Everything is done ({counted(done, 'run')}): see {self.folder / RESULTS}."
+        left = f"Done: {counted(done, 'run')}. Left: {counted(runs, 'run')} in {batches} batch{'es' * (batches > 1)}"
         if self.seconds is not None:
             left += f", about {duration(self.seconds)} one after the other, by the finished runs"
         return f"{left}. Nothing was run."
@@ -94,7 +93,7 @@ class Studied:
 
     def __repr__(self) -> str:
         """How it ended, in words."""
-        done = f"Done: {_counted(sum(row.done for row in self.rows))}, in {self.folder / RESULTS}."
+        done = f"Done: {counted(sum(row.done for row in self.rows), 'run')}, in {self.folder / RESULTS}."
         if unknown := self._cells(UNKNOWN):
             done += f" Not searched: {unknown} whose model does not know the phenomenon."
         if known := self._cells(KNOWN):
@@ -102,14 +101,12 @@ class Studied:
         if not self.failed:
             return done
         first = f"{self.failed[0].name}: {self.failed[0].error}"
-        return (
-            f"{done} Failed: {_counted(len(self.failed))}; the same command tries again. The first is {first}"
-        )
+        return f"{done} Failed: {counted(len(self.failed), 'run')}; the same command tries again. The first is {first}"
 
     def _cells(self, status: Status) -> str:
         """The number of cells with that status in words; empty if there are none."""
         cells = len({row.name for row in self.rows if row.status == status})
-        return f"{cells} cell{'s' * (cells > 1)}" if cells else ""
+        return counted(cells, "cell") if cells else ""
 
 
 def dry_run(
@@ -244,17 +241,12 @@ def _plan(
         )
     ]
     left = {run for batch in batches for run in batch.runs}
-    settled = {
-        run: row
-        for run, row in stored.rows.items()
-        if (row.settled or (check and row.status == KNOWN)) and run not in left
-    }
     return StudyPlan(
         folder=folder,
         cells=tuple(picked),
         all_cells=tuple(cells),
         rows=stored.rows,
-        settled=settled,
+        settled={run: row for run, row in stored.rows.items() if run not in left},
         batches=tuple(batches),
         note=_note(len(again), what_changed(stored.rows.values(), picked, pairs)),
     )
@@ -307,8 +299,8 @@ def _told(cell: Cell, rows: Mapping[Run, StudyRow], seconds_left: float | None) 
 
 def _note(again: int, changed: str) -> str:
     lacks = (
-        f"{_counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence is "
-        "added without a new search."
+        f"{counted(again, 'run')} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The "
+        "evidence is added without a new search."
     )
     return " ".join(filter(None, (changed, lacks if again else "")))
 
@@ -316,10 +308,6 @@ def _note(again: int, changed: str) -> str:
 def _farewell(plan: StudyPlan, done: set[Run], command: str) -> str:
     wanted = {(cell.key, seed) for cell in plan.cells for seed in cell.seeds}
     return (
-        f"Stopped; {len(done & wanted)} of {_counted(len(wanted))} are in {plan.folder / RESULTS}. Unfinished runs "
-        f"resume from their last checkpoint. Resume with: {command or 'the same study'}"
+        f"Stopped; {len(done & wanted)} of {counted(len(wanted), 'run')} are in {plan.folder / RESULTS}. Unfinished "
+        f"runs resume from their last checkpoint. Resume with: {command or 'the same study'}"
     )
-
-
-def _counted(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"

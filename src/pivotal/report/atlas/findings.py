@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from pivotal.printing import counted
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
-from pivotal.report.tables import Table, counted, percent, table
+from pivotal.report.tables import Table, percent, table
 
 RELIABLE = 0.9
 """The share of flips from which an intervention is counted as reliable below. It is not a verdict."""

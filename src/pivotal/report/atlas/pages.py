@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from pivotal.printing import counted
 from pivotal.records.study import KNOWN, CrossScore, StudyRow
 from pivotal.report.atlas.entries import MEANING, OTHER, STANDINGS, Atlas, Entry, slug
 from pivotal.report.atlas.findings import QUIET, findings_of, standings
-from pivotal.report.tables import Table, counted, number, percent, points, table
+from pivotal.report.tables import Table, number, percent, points, table
 from pivotal.report.templates import page
 
 Downloads = Mapping[str, Sequence[str]]
