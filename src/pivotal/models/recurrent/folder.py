@@ -19,7 +19,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset, check_plain, library_errors, models_home, replaced
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.weights import dequantised, quantised, stored
+from pivotal.models.recurrent.weights import quantised, stored
 from pivotal.questions.words import EOS, UNK, read_words
 from pivotal.records import serial
 
@@ -119,13 +119,11 @@ def load_folder(
     words = read_words(folder / "vocab.txt")
     path = folder / "model.safetensors"
     try:
-        weights = dequantised(load_file(path))
+        weights = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
-    if "encoder.weight" in weights:  # a tied decoder is omitted from the file
-        weights.setdefault("decoder.weight", weights["encoder.weight"])
     digest = hashlib.sha256()
     for file in ("vocab.txt", "model.safetensors"):
         digest.update((folder / file).read_bytes())

@@ -8,7 +8,7 @@ same step and every later step see the edited state. Cell states are never edite
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pivotal.models.edits import Edit
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.recurrent.cells import CELLS
 from pivotal.models.recurrent.stack import LayerState, PreparedTree, RecurrentStack
-from pivotal.models.recurrent.weights import check_parts, fingerprint_of, weights_of
+from pivotal.models.recurrent.weights import check_parts, dequantised, fingerprint_of, weights_of
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import WordVocabulary
 from pivotal.units import Unit
@@ -41,7 +41,7 @@ class RecurrentLM(LanguageModel):
         *,
         cell: str,
         words: Sequence[str],
-        weights: dict[str, Tensor],
+        weights: Mapping[str, Tensor],
         priming: str = "<eos>",
         unk: str = "<unk>",
         device: torch.device | str = "cpu",
@@ -49,14 +49,16 @@ class RecurrentLM(LanguageModel):
         fingerprint: str | None = None,
     ) -> None:
         """`weights` has the tensors of `nn.LSTM`, `nn.GRU` or `nn.RNN` with the prefix `rnn.`, and `encoder.weight`,
-        `decoder.weight`, `decoder.bias`. Every sentence starts from the state after the `priming` text."""
+        `decoder.weight` unless it is tied, `decoder.bias`; or those of a model folder, with matrices in int8. Every
+        sentence starts from the state after the `priming` text."""
+        self._weights, weights = dict(weights), dequantised(weights)
         check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
         self.vocabulary = WordVocabulary(words, unk, priming)
         self.words, self.vocabulary_size = self.vocabulary.words, len(words)
-        self.cell, self.unk, self._weights = cell, unk, dict(weights)
-        self._fingerprint = fingerprint or fingerprint_of(weights, self.words)
+        self.cell, self.unk = cell, unk
+        self._fingerprint = fingerprint or fingerprint_of(self._weights, self.words)
         if priming != "<eos>":
             self._fingerprint += f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
         self.dtype = dtype

@@ -108,8 +108,8 @@ def quantised(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return tensors
 
 
-def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `quantised`, up to rounding."""
+def dequantised(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `quantised`, up to rounding. A decoder that is missing is the encoder."""
     weights = {}
     for key, tensor in tensors.items():
         if key.endswith(".int8"):
@@ -124,11 +124,13 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
                 )
             weights[name] = tensor.float().mul_(scale.float()[:, None])  # no second copy of a large matrix
         elif not key.endswith(".scale"):
-            weights[key] = tensor.float()
+            weights[key] = tensor
+    if "encoder.weight" in weights:
+        weights.setdefault("decoder.weight", weights["encoder.weight"])
     return weights
 
 
-def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
+def fingerprint_of(weights: Mapping[str, Tensor], words: Sequence[str]) -> str:
     """The digest of the files that a model folder with this content has, so that a saved model is the same model."""
     vocabulary = "".join(f"{word}\n" for word in words).encode()
     return hashlib.sha256(vocabulary + save(stored(weights))).hexdigest()[:16]
@@ -137,6 +139,6 @@ def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
 def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a model folder. A tied decoder is omitted."""
     tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
-    if torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
+    if "decoder.weight" in tensors and torch.equal(tensors["encoder.weight"], tensors["decoder.weight"]):
         del tensors["decoder.weight"]
     return tensors
