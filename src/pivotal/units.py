@@ -60,7 +60,7 @@ class Site:
     def kind(self) -> str:
         """The name without the layer, e.g. `hidden` or `resid@pca`."""
         own, at, basis = self.name.partition("@")
-        return f"{own.rpartition('.')[0] or own}{at}{basis}"
+        return f"{own if self.level is None else own.rpartition('.')[0]}{at}{basis}"
 
     @property
     def level(self) -> int | None:
@@ -185,7 +185,7 @@ class UnitSpace:
         return low, high
 
 
-_PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d{1,9})(?:-(?P<to>\d{1,9}))?)?")
+_PATTERN = re.compile(r"(?P<kind>.+?)(?:\.(?P<from>\d{1,9})(?:-(?P<to>\d{1,9}))?)?")
 
 
 def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tuple[Site, ...]:

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import itertools
 import json
+import re
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -183,6 +184,21 @@ def test_a_folder_says_what_it_holds(tiny, target, tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "Use your model object and its tokenizer instead." in text
     assert ("model = ...  # your model" in text) == (target in ("peft", "pyvene", "snippet"))
+
+
+@pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
+@pytest.mark.parametrize(("bos", "priming"), [(False, None), (True, None), (False, "<s>"), (True, "")])
+def test_the_code_of_a_folder_reads_a_text_as_pivotal_does(target, bos, priming, tiny, tmp_path):
+    """The tokenizer may not add what the model reads before a sentence, and may add what it does not read."""
+    model = tiny("gpt2", bos=bos)
+    lm = load_model(model.folder, priming=priming, device="cpu")
+    found = replace(model.intervention(), model_fingerprint=lm.fingerprint())
+    export(Portable.of(lm, found), target, tmp_path / "out")
+    said = re.search(r"tokenizer\((.*), return_tensors='pt'\)", (tmp_path / "out" / "README.md").read_text())
+    assert said is not None and "Your text" in said[1]
+    read = eval(f"tokenizer({said[1]})", {"tokenizer": lm.tokenizer})["input_ids"]
+    text = lm.tokenizer("Your text", add_special_tokens=False)["input_ids"]
+    assert read == [*lm.vocabulary.priming, *text]
 
 
 def test_an_export_is_replaced_only_if_asked_to(tiny, tmp_path):

@@ -96,8 +96,12 @@ def test_a_transformer_in_memory_is_not_moved():
     given = random_model("llama"), tokenizer()
     model = pivotal.load_model(*given, device="cpu", dtype="float32", batch_nodes=512)
     assert (model.batch_nodes, model.dtype) == (512, torch.float32)
-    with pytest.raises(PivotalError, match="keeps its priming and its number type"):
-        pivotal.load_model(model, priming="The")
+    assert pivotal.load_model(model, device="cpu") is model
+    for other in ({"priming": "The"}, {"device": "cuda"}, {"name": "mine"}, {"tokenizer": given[1]}):
+        with pytest.raises(PivotalError, match="is loaded, and keeps its words, name, device"):
+            pivotal.load_model(model, **other)
+    with pytest.raises(PivotalError, match="planted has its own words and name"):
+        pivotal.load_model("planted", ["a"])
     with pytest.raises(PivotalError, match=r"stays on cpu in torch\.float32, but cpu and torch\.float64"):
         pivotal.load_model(*given, device="cpu", dtype="float64")
 

@@ -143,7 +143,10 @@ def test_a_saved_model_is_the_same_model(tied, tmp_path):
     model = RecurrentLM("mine", cell="lstm", words=WORDS, weights=parts)
     assert load_folder(model.save(tmp_path / "saved")).fingerprint() == model.fingerprint()
     small = save_folder(tmp_path / "small", cell="lstm", words=WORDS, weights=parts, card=CARD, int8=True)
-    assert load_folder(load_folder(small).save(tmp_path / "again")).fingerprint() == load_folder(small).fingerprint()
+    assert (
+        load_folder(load_folder(small).save(tmp_path / "again")).fingerprint()
+        == load_folder(small).fingerprint()
+    )
 
 
 def test_a_folder_is_replaced_only_when_asked(folder):

@@ -96,6 +96,27 @@ def test_a_module_without_an_output_layer_that_can_be_seen():
     check_model(ModuleLM("doubled", Doubled(), WORDS, sites), PREFIXES)
 
 
+class _ByName(GatedConvolution):
+    def forward(self, x: Tensor | None = None) -> Tensor:
+        assert x is not None
+        return super().forward(x)
+
+
+def test_a_site_may_be_an_input_that_is_given_by_its_name_and_have_a_name_with_dots():
+    class Named(GatedConvolutionalLM):
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.embedding(ids).transpose(1, 2)
+            for layer in self.layers:
+                x = layer(x=x)
+            return self.output(x.transpose(1, 2))
+
+    module = Named(len(WORDS))
+    module.layers = nn.ModuleList(_ByName(12, 5) for _ in range(2))
+    lm = ModuleLM("named", module, WORDS, {f"own.in.{i}": f"layers.{i}:input" for i in range(2)})
+    check_model(lm, PREFIXES)
+    assert str(lm.unit_space("own.in")) == str(lm.unit_space("own.in.0-1")) == str(lm.unit_space())
+
+
 def test_a_tokenizer_and_a_model_of_transformers():
     class Wrapped(nn.Module):
         def __init__(self) -> None:

@@ -190,6 +190,9 @@ def test_what_cannot_be_attached():
         single.attached([0, 1, 2]) as net,
     ):
         own(net, PROMPTS)
+    without = tokenizer()(PROMPTS[1], return_tensors="pt")
+    with pytest.raises(PivotalError, match=r"begin with its tokens, \[1\]"), single.attached(1) as net:
+        net(**without)
     with pytest.raises(PivotalError, match="given embeddings"), single.attached(0) as net:
         net(inputs_embeds=torch.zeros(1, 2, 16))
     planted = load_model("planted")

@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.exports.templates import code
+from pivotal.exports.templates import code, literal
 from pivotal.files import LOCK, disk, locked
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
@@ -150,6 +150,15 @@ class Portable:
     def priming(self) -> str:
         """What the model reads before every sentence, as code in Markdown; empty if it reads nothing."""
         return code(self.model.tokenizer.decode(list(self.model.vocabulary.priming))) if self.first else ""
+
+    @property
+    def text(self) -> str:
+        """The arguments with which its tokenizer reads some text as pivotal does, as code."""
+        words = self.model.vocabulary
+        if words.priming == words.added:
+            return "'Your text'"
+        before = self.model.tokenizer.decode(list(words.priming))
+        return f"{literal(before + 'Your text')}, add_special_tokens=False"
 
     @property
     def names(self) -> dict[str, str]:

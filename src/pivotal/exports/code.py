@@ -55,6 +55,7 @@ class CodeTarget(Target):
         use = render(
             f"{self.name}.md",
             base=portable.base,
+            text=portable.text,
             label=portable.directions[0],
             position="" if every else ", position=1",
             every=every,

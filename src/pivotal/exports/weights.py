@@ -131,6 +131,7 @@ class PeftTarget(Target):
         use = render(
             "peft.md",
             base=portable.base,
+            text=portable.text,
             chosen=names[portable.directions[0]],
             folders=", ".join(f"`{names[label]}`" for label in portable.directions),
             # Only a name that means nothing to a shell or to Markdown stands in the command.
@@ -191,6 +192,7 @@ class TransformersTarget(Target):
                 network.generation_config.save_pretrained(inside)
         use = render(
             "transformers.md",
+            text=portable.text,
             chosen=names[portable.directions[0]],
             folders=", ".join(f"`{names[label]}`" for label in portable.directions),
             dtype=str(network.dtype)[6:],

@@ -55,11 +55,20 @@ def load_model(
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     if isinstance(spec, LanguageModel):
-        if (dtype, priming) != (None, None):
+        stays = (None, str(spec.device), spec.device.type)
+        if (
+            any(given is not None for given in (tokenizer, name, dtype, priming, batch_nodes))
+            or device not in stays
+        ):
             raise PivotalError(
-                "A loaded model keeps its priming and its number type. Load it again with others."
+                f"{spec.name} is loaded, and keeps its words, name, device, number type and priming, but others were "
+                "given with it. Leave them out, or load it again with them."
             )
         return spec
+    if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
+        raise PivotalError(
+            f"{spec} has its own words and name, but others were given with it. Leave them out."
+        )
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(

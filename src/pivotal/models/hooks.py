@@ -70,13 +70,19 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
 
 def attach(tap: Tap, run: Callable[[Tensor], Tensor]) -> Any:
     """Replace the activations at a tap by `run(h)`. Returns the handle that removes the hook."""
-    if tap.side == "input":
-        return tap.module.register_forward_pre_hook(lambda _, args: (run(args[0]), *args[1:]))
+
+    def before(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        if args:
+            return (run(args[0]), *args[1:]), kwargs
+        name = next(iter(kwargs))
+        return args, {**kwargs, name: run(kwargs[name])}
 
     def output(_: nn.Module, args: Any, out: Any) -> Any:
         h = run(first_of(out))
         return type(out)((h, *out[1:])) if isinstance(out, tuple | list) else h
 
+    if tap.side == "input":
+        return tap.module.register_forward_pre_hook(before, with_kwargs=True)
     return tap.module.register_forward_hook(output)
 
 

@@ -96,11 +96,12 @@ class Where:
 
     def __init__(self, priming: Sequence[int], cues: Sequence[int] | None) -> None:
         self.edited: Bool[Tensor, "rows steps"] | None = None
-        self._priming, self._cues = torch.tensor(priming), None if cues is None else torch.tensor(cues)
+        # The tokens that texts begin with, and one that no text has.
+        self._priming, self._cues = torch.tensor([*priming, -1]), None if cues is None else torch.tensor(cues)
 
     def look(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A hook of the whole model, before each of its passes."""
-        if not len(self._priming) and self._cues is None:
+        if len(self._priming) == 1 and self._cues is None:
             return
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
@@ -108,18 +109,23 @@ class Where:
                 "The first tokens of a text tell where an intervention applies, but the model was given embeddings. "
                 "Give input_ids."
             )
-        place, first = _places(ids, kwargs), len(self._priming)
-        if self._cues is not None:
-            rows, cues = len(ids), self._cues.to(ids.device)
-            if rows % len(cues):
-                raise PivotalError(
-                    f"There must be one cue, or one for each row, but there are {len(cues)} for {rows} rows."
-                )
-            # Beams and several samples of a prompt are rows below one another.
-            self.edited = place == first + cues.repeat_interleave(rows // len(cues))[:, None]
-        elif first:
-            same = self._priming.to(ids.device)[place.clamp(0, first - 1)] == ids
-            self.edited = ~(same & (place < first))
+        place, first = _places(ids, kwargs), len(self._priming) - 1
+        begins = self._priming.to(ids.device)[place.clamp(0, first)]
+        if self._cues is None:
+            self.edited = begins != ids
+            return
+        if bool(((place >= 0) & (begins >= 0) & (begins != ids)).any()):
+            raise PivotalError(
+                "Cues are counted after the text that the model reads before a sentence, so every prompt must begin "
+                f"with its tokens, {self._priming[:-1].tolist()}, but one does not. Put this text before each prompt."
+            )
+        rows, cues = len(ids), self._cues.to(ids.device)
+        if rows % len(cues):
+            raise PivotalError(
+                f"There must be one cue, or one for each row, but there are {len(cues)} for {rows} rows."
+            )
+        # Beams and several samples of a prompt are rows below one another.
+        self.edited = place == first + cues.repeat_interleave(rows // len(cues))[:, None]
 
     def of(self, h: Tensor) -> Bool[Tensor, "*rows 1"] | None:
         """The edited places of an activation; None for all. Some models flatten rows and steps in their MLPs."""
