@@ -194,6 +194,8 @@ def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path):
     assert edited.next_words(PREFIXES[0]) == inside.intervened(found, direction="plural").next_words(
         PREFIXES[0]
     )
+    with_files = drawn(load_model(folder), "mlp")
+    assert loaded.intervened(with_files, direction="plural").intervention == with_files, "and units of its files"
     with torch.no_grad():
         next(network.parameters())[0, 0] += 1
     other = load_model(network, loaded.tokenizer, name="mine")

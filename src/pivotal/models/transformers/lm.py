@@ -73,6 +73,7 @@ class TransformersLM(ChunkedLM):
         own = self.vocabulary.priming == self.vocabulary.added
         self._read_first = None if own else self.vocabulary.priming_text()
         self._fingerprint = self._known_by(fingerprint or checksum(model))
+        self._fingerprints = {self._fingerprint}
         with self.lock:
             anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)
@@ -102,7 +103,9 @@ class TransformersLM(ChunkedLM):
         return self._fingerprint
 
     def recognise(self, fingerprint: str) -> None:
-        if fingerprint != self._fingerprint and fingerprint == self._known_by(checksum(self.network)):
+        if fingerprint not in self._fingerprints:
+            self._fingerprints.add(self._known_by(checksum(self.network)))
+        if fingerprint in self._fingerprints:
             self._fingerprint = fingerprint
 
     def _known_by(self, weights: str) -> str:
