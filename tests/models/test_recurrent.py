@@ -210,9 +210,9 @@ USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Line
         ("rnn", nn.LSTM(4, 5, bidirectional=True), "bidirectional"),
         ("rnn", nn.LSTM(4, 5, proj_size=2), "proj_size"),
         ("rnn", nn.RNN(4, 5, nonlinearity="relu"), "must use tanh, but this one uses relu"),
-        ("rnn", nn.LSTMCell(4, 5), "in place of an nn.LSTM, nn.GRU or nn.RNN there is a LSTMCell"),
-        ("encoder", torch.zeros(8, 4), "in place of an nn.Embedding there is a Tensor"),
-        ("decoder", nn.Sequential(nn.Linear(5, 8)), "in place of an nn.Linear .*pivotal.models.ModuleLM"),
+        ("rnn", nn.LSTMCell(4, 5), "made of .* but one of the modules is a LSTMCell"),
+        ("encoder", torch.zeros(8, 4), "is a Tensor"),
+        ("decoder", nn.Sequential(nn.Linear(5, 8)), "is a Sequential.*pivotal.models.ModuleLM"),
     ],
 )
 def test_modules_that_are_no_language_model_are_refused(part, given, message):

@@ -7,7 +7,6 @@ Such a checkpoint is a pickled `RNNModel`: dropout, an embedding `encoder`, an `
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 import zipfile
 from collections import OrderedDict
@@ -28,7 +27,6 @@ from pivotal.models.recurrent.weights import check_layers
 from pivotal.questions.words import EOS, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
-_TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
 _CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn"}
 _GATES = {4: "LSTM", 3: "GRU"}
 
@@ -65,7 +63,10 @@ def import_checkpoint(
 def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     """The cell and the weights of a checkpoint, with the names of `RecurrentLM`, in float32."""
     mode, parameters = _parameters(path, load_checkpoint(path))
-    _check_names(path, parameters)
+    try:
+        check_layers(parameters)
+    except PivotalError as error:
+        raise PivotalError(f"{path}: {error}") from None
     weights = _copies(path, parameters)
     mode = mode or _mode_of(path, weights)
     if mode not in _CELLS:
@@ -206,19 +207,6 @@ def _dict(path: Path, module: Any, name: str) -> dict[str, Any]:
         what = getattr(module, "name", type(module).__name__)
         raise PivotalError(f"{path} must hold whole modules, but its {what} has no {name}.")
     return content
-
-
-def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
-    for name in parameters:
-        if not (isinstance(name, str) and _TENSOR.fullmatch(name)):
-            raise PivotalError(
-                f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has "
-                f"{str(name)[:60]}: it is a model with another architecture."
-            )
-    try:
-        check_layers(parameters)
-    except PivotalError as error:
-        raise PivotalError(f"{path}: {error}") from None
 
 
 def _copies(path: Path, parameters: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset, check_plain, library_errors, models_home, replaced
+from pivotal.files import asset, check_plain, models_home, replaced, write_atomically
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import quantised, stored
@@ -161,13 +160,10 @@ def save_folder(
     check_free(folder, replace)
     tensors = quantised(stored(weights)) if int8 else stored(weights)
     with replaced(folder) as partial:
-        with library_errors(partial / "model.safetensors"):
-            save_file(tensors, partial / "model.safetensors")
+        write_atomically(partial / "model.safetensors", lambda path: save_file(tensors, path))
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
         serial.write(partial / "config.json", FolderConfig(cell=cell, unk=unk, priming=priming))
         serial.write(partial / "card.json", dict(card))
-        # safetensors writes files that other users cannot read.
-        shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
         for file in partial.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())

@@ -18,15 +18,12 @@ from pivotal.models.recurrent.cells import CELLS
 def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Tensor]]:
     """The cell and copies of the weights, with the names of `RecurrentLM`, of an embedding, a recurrent module and an
     output layer. PivotalError says what to give instead of something else."""
-    parts = {"nn.Embedding": encoder, "nn.LSTM, nn.GRU or nn.RNN": rnn, "nn.Linear": decoder}
-    kinds = (nn.Embedding, nn.LSTM | nn.GRU | nn.RNN, nn.Linear)
-    for (wanted, module), kind in zip(parts.items(), kinds, strict=True):
-        if not isinstance(module, kind):
-            raise PivotalError(
-                f"A recurrent model is made of three modules, but in place of an {wanted} there is a "
-                f"{type(module).__name__}. Make one of the same sizes and copy the weights, or use "
-                "pivotal.models.ModuleLM."
-            )
+    parts = (encoder, nn.Embedding), (rnn, nn.LSTM | nn.GRU | nn.RNN), (decoder, nn.Linear)
+    if wrong := [type(module).__name__ for module, kind in parts if not isinstance(module, kind)]:
+        raise PivotalError(
+            "A recurrent model is made of an nn.Embedding, an nn.LSTM, nn.GRU or nn.RNN, and an nn.Linear, but one of "
+            f"the modules is a {wrong[0]}. Copy its weights to such a module, or use pivotal.models.ModuleLM."
+        )
     if rnn.bidirectional:
         raise PivotalError(
             "A language model must read from left to right, but this recurrent module is bidirectional."
@@ -75,22 +72,21 @@ def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) 
 
 def layers_of(names: Collection[str]) -> int:
     """The number of recurrent layers of some weights."""
-    return sum(name.startswith("rnn.weight_ih_l") for name in names)
+    return sum(str(name).startswith("rnn.weight_ih_l") for name in names)
 
 
 def check_layers(names: Collection[str]) -> None:
     """Raise PivotalError unless the tensors are those of an encoder, a decoder and the recurrent layers 0 to n - 1."""
-    layers = range(max(1, layers_of(names)))
-    biases = {f"rnn.bias_{side}_l{i}" for side in ("ih", "hh") for i in layers}
-    matrices = {f"rnn.weight_{side}_l{i}" for side in ("ih", "hh") for i in layers}
-    needed = matrices | {"encoder.weight", "decoder.weight"}
-    recurrent = {name for name in names if name.startswith("rnn.")}
-    missing, other = sorted(needed - set(names)), sorted(recurrent - matrices - biases)
+    there, layers = set(map(str, names)), range(max(1, layers_of(names)))
+    needed = {f"rnn.weight_{side}_l{i}" for side in ("ih", "hh") for i in layers}
+    needed |= {"encoder.weight", "decoder.weight"}
+    missing = sorted(needed - there)
+    other = sorted(there - needed - {name.replace("weight", "bias") for name in needed - {"encoder.weight"}})
     if missing or other:
-        wrong = f"{missing[0]} is missing" if missing else f"there is also {other[0]}"
+        wrong = [f"{name} is missing" for name in missing[:1]] + [f"there is also {name[:60]}" for name in other[:1]]
         raise PivotalError(
             f"A recurrent model has encoder.weight, decoder.weight and recurrent layers with the numbers 0 to "
-            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {wrong}. A layer is missing, or the model is of another kind."
+            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {' and '.join(wrong)}. A layer is missing, or the model is of another kind."
         )
 
 
