@@ -7,6 +7,7 @@ therefore need tensors of the same shapes (`padded_trees`).
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -53,20 +54,6 @@ def _parts(data: Any) -> list[Any]:
     return []
 
 
-def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
-    """The same nested data with other tensors. Its containers are new."""
-    if isinstance(data, Tensor):
-        return next(tensors)
-    parts = [_rebuilt(part, tensors) for part in _parts(data)]
-    if isinstance(data, dict):
-        return dict(zip(data, parts, strict=True))
-    if isinstance(data, list | tuple):
-        return type(data)(parts)
-    if is_dataclass(data) and not isinstance(data, type):
-        return type(data)(**{field.name: part for field, part in zip(fields(data), parts, strict=True)})
-    return data
-
-
 class Buffers(Generic[T]):
     """Nested data whose tensors stay at the same addresses. All tensors of one number format are views of one flat
     tensor, so that `load` is one copy for each format."""
@@ -104,9 +91,9 @@ class Buffers(Generic[T]):
     @property
     def data(self) -> T:
         """The data, in new containers."""
-        places = {dtype: iter(views) for dtype, views in self._places.items()}
-        rebuilt: T = _rebuilt(self._like, (next(places[tensor.dtype]) for tensor in tensors_of(self._like)))
-        return rebuilt
+        views = {dtype: iter(places) for dtype, places in self._places.items()}
+        # What is in the memo of a copy already is not copied.
+        return copy.deepcopy(self._like, {id(t): next(views[t.dtype]) for t in tensors_of(self._like)})
 
 
 def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:
