@@ -176,13 +176,9 @@ class UnitSpace:
 
     def bounds(self) -> tuple[list[float], list[float]]:
         """The lower and upper bound of each coordinate's value; infinite where the site has no bounds."""
-        low: list[float] = []
-        high: list[float] = []
-        for site in self.sites:
-            a, b = site.bounds or (float("-inf"), float("inf"))
-            low += [a] * site.coordinates
-            high += [b] * site.coordinates
-        return low, high
+        free = (float("-inf"), float("inf"))
+        ends = [site.bounds or free for site in self.sites for _ in range(site.coordinates)]
+        return [low for low, _ in ends], [high for _, high in ends]
 
 
 _PATTERN = re.compile(r"(?P<kind>.+?)(?:\.(?P<from>\d{1,9})(?:-(?P<to>\d{1,9}))?)?")

@@ -209,7 +209,8 @@ class MaskedEdit:
         if missed:
             raise PivotalError(
                 f"An edit must reach every site that it names, but it never reached {', '.join(missed)}. "
-                "The model's adapter does not call the edit there, or no step of any sentence is edited."
+                "The model computes it in another way here, perhaps in fused kernels, its adapter does not call the "
+                "edit there, or no step of any sentence is edited. Choose other sites."
             )
 
 

@@ -128,9 +128,6 @@ class WordVocabulary(Vocabulary):
         """All words except those that continue the word before them, such as n't."""
         return tuple(i for i, word in enumerate(self.words) if word not in CLITICS)
 
-    def whole_words(self) -> list[str]:
-        return list(self.words)
-
     def unspeakable(self) -> list[int]:
         return [] if self.unknown_word is None else [self.ids[self.unknown_word]]
 

@@ -83,10 +83,13 @@ def check_layers(names: Collection[str]) -> None:
     missing = sorted(needed - there)
     other = sorted(there - needed - {name.replace("weight", "bias") for name in needed - {"encoder.weight"}})
     if missing or other:
-        wrong = [f"{name} is missing" for name in missing[:1]] + [f"there is also {name[:60]}" for name in other[:1]]
+        wrong = [f"{name} is missing" for name in missing[:1]] + [
+            f"there is also {name[:60]}" for name in other[:1]
+        ]
         raise PivotalError(
             f"A recurrent model has encoder.weight, decoder.weight and recurrent layers with the numbers 0 to "
-            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {' and '.join(wrong)}. A layer is missing, or the model is of another kind."
+            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {' and '.join(wrong)}. A layer is missing, or the model is "
+            "of another kind."
         )
 
 

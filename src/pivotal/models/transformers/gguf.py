@@ -61,18 +61,13 @@ def joined(name: str, parts: list[Path]) -> Path:
     """One file made of several parts, cached."""
     if len(parts) == 1:
         return parts[0]
-
-    def write(partial: Path) -> None:
-        with partial.open("wb") as whole:
-            for part in parts:
-                with part.open("rb") as file:
-                    shutil.copyfileobj(file, whole, 1 << 20)
-
     path = _home() / "joined" / f"{name}-{_stamp(*parts)}.gguf"
     if not path.is_file():
         with disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, write)
+            write_atomically(
+                path, lambda partial: partial.write_bytes(b"".join(p.read_bytes() for p in parts))
+            )
     return path
 
 

@@ -161,10 +161,8 @@ def _parts(mask: HardMasks, shared: bool) -> list[_Part]:
 
 def sizes(mask: HardMasks, shared: bool) -> list[int]:
     """The number of units in the largest part of each run."""
-    found = [0] * len(mask)
-    for part in _parts(mask, shared):
-        found[part.run] = max(found[part.run], len(part.units(mask)))
-    return found
+    most: list[int] = (mask.any(1).sum(1) if shared else mask.sum(2).amax(1)).tolist()
+    return most
 
 
 def differing(mask: HardMasks, other: HardMasks) -> Bool[Tensor, " runs"]:
