@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import disk, identity, read_bytes
+from pivotal.files import identity, read_bytes
 from pivotal.models.recurrent.folder import check_free, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
@@ -55,8 +55,7 @@ def import_checkpoint(
         "source": {**identity(path), "vocabulary": vocabulary.name},
         "command": command,
     }
-    with disk(folder):
-        save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=replace)
+    save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=replace)
     return model, summary
 
 

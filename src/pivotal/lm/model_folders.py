@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk
 from pivotal.lm.learner import SeedLearner
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.models.recurrent.folder import save_folder
@@ -86,8 +85,7 @@ class ModelFolders:
     ) -> None:
         """Write a folder. A training that was killed may write it again."""
         cell, words, card = course.settings.cell, course.words.words, serial.plain(card)
-        with disk(folder):
-            save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=True, int8=int8)
+        save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=True, int8=int8)
 
     def _card(
         self, name: str, learner: SeedLearner, course: TrainingCourse, validation: dict[str, Any]

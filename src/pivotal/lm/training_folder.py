@@ -120,7 +120,7 @@ class TrainingFolder:
     def save(self, name: str, content: dict[str, Any]) -> None:
         """Replace a file, the checkpoint or the encoded text. If the disk is full, the previous one remains."""
         with disk(self.path / name):
-            write_atomically(self.path / name, lambda partial: _save_synced(partial, content))
+            write_atomically(self.path / name, lambda partial: torch.save(content, partial))
 
     def load(self, name: str) -> dict[str, Any] | None:
         path = self.path / name
@@ -141,10 +141,3 @@ def _is_from(plan: Mapping[str, Any], folder: Path) -> bool:
         return False
     card = serial.read(folder / "card.json", dict)
     return not differences(card.get("training", {}), serial.plain(plan))
-
-
-def _save_synced(path: Path, content: dict) -> None:
-    with path.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset, check_plain, models_home, replaced, write_atomically
+from pivotal.files import asset, check_plain, disk, models_home, replaced, write_atomically
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import quantised, stored
@@ -155,11 +155,11 @@ def save_folder(
     complete or absent.
 
     `weights` have the names that `RecurrentLM` takes, and `card` needs a `summary`. A tied decoder is omitted. `int8`
-    stores the matrices in a quarter of the space. Raises OSError if the disk is full. `replace` is as in `check_free`.
+    stores the matrices in a quarter of the space. `replace` is as in `check_free`.
     """
     check_free(folder, replace)
     tensors = quantised(stored(weights)) if int8 else stored(weights)
-    with replaced(folder) as partial:
+    with disk(folder), replaced(folder) as partial:
         write_atomically(partial / "model.safetensors", lambda path: save_file(tensors, path))
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
         serial.write(partial / "config.json", FolderConfig(cell=cell, unk=unk, priming=priming))

@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pivotal.files import disk
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
 from pivotal.models.intervened import Applied, Reading
@@ -102,17 +101,16 @@ class RecurrentLM(LanguageModel):
         from pivotal.models.recurrent.folder import save_folder
 
         summary = summary or f"{self.cell.upper()} of {len(self.words):,} words"
-        with disk(Path(folder)):
-            return save_folder(
-                Path(folder),
-                cell=self.cell,
-                words=self.words,
-                weights=self._weights,
-                card={"name": Path(folder).name, "summary": summary},
-                priming=self.priming,
-                unk=self.unk,
-                replace=replace,
-            )
+        return save_folder(
+            Path(folder),
+            cell=self.cell,
+            words=self.words,
+            weights=self._weights,
+            card={"name": Path(folder).name, "summary": summary},
+            priming=self.priming,
+            unk=self.unk,
+            replace=replace,
+        )
 
     def fingerprint(self) -> str:
         return self._fingerprint

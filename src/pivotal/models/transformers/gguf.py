@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from pivotal.files import disk, identity, library_errors, models_home, write_atomically, write_text
+from pivotal.files import disk, identity, models_home, write_atomically, write_text
 from pivotal.models.transformers.loading import NO_CODE, loading_errors, quietly
 from pivotal.printing import duration, say
 
@@ -127,8 +127,10 @@ def _convert(gguf: Path, folder: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, **NO_CODE)
     tokenizer.add_bos_token = wants_bos(gguf, bool(tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
-    with library_errors(folder / "model.safetensors"):
-        save_file(untied(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})
+    tensors = untied(model.state_dict())
+    write_atomically(
+        folder / "model.safetensors", lambda path: save_file(tensors, path, metadata={"format": "pt"})
+    )
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):
