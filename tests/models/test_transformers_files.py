@@ -195,7 +195,7 @@ def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path):
         PREFIXES[0]
     )
     with_files = drawn(load_model(folder), "mlp")
-    assert loaded.intervened(with_files, direction="plural").intervention == with_files, "and units of its files"
+    assert loaded.intervened(with_files, direction="plural").intervention == with_files
     with torch.no_grad():
         next(network.parameters())[0, 0] += 1
     other = load_model(network, loaded.tokenizer, name="mine")
