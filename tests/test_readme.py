@@ -73,11 +73,8 @@ def test_the_calls_run_with_a_model_of_ones_own(called, tmp_path, monkeypatch):
         loaded = load_model("smollm2-135m", device="cpu")
         names |= {"model": loaded.network, "tokenizer": loaded.vocabulary.tokenizer}
     short = {
-        "search": Attribution(max_units=6, refit=20),
-        "controls": 0,
-        "evidence": "none",
-        "progress": False,
-    }
+        "search": Attribution(max_units=6, refit=20), "controls": 0, "evidence": "none", "progress": False,
+    }  # fmt: skip
     finding = eval(called.replace('"question.yaml"', '"question.yaml", **short'), names | {"short": short})
     assert finding.summary.pairs.test >= 20 and 1 <= len(finding.intervention.units) <= 6
     assert finding.summary.flip_accuracy > 0 and finding.folder.info.model != "wiki-lstm"

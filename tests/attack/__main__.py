@@ -38,14 +38,11 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     numbers = {
-        "cases": (10_000, "fuzzed cases"),
-        "first": (0, "the number of the first fuzzed case, or pair"),
-        "seed": (0, "the seed of everything random"),
-        "kills": (100, "kills of long jobs"),
-        "pairs": (500, "trials of two processes in one folder"),
-        "pickles": (200, "hostile pickles"),
+        "cases": (10_000, "fuzzed cases"), "first": (0, "the number of the first fuzzed case, or pair"),
+        "seed": (0, "the seed of everything random"), "kills": (100, "kills of long jobs"),
+        "pairs": (500, "trials of two processes in one folder"), "pickles": (200, "hostile pickles"),
         "rounds": (3, "how often each job meets a limit on the size of files"),
-    }
+    }  # fmt: skip
     for name, (default, about) in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=about)
     parser.add_argument("--targets", nargs="*", default=[], help="fuzz only these", choices=list(TARGETS))

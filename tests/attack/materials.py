@@ -223,11 +223,8 @@ class Materials:
         path, first = self.root / "directions", torch.eye(64)[:6].contiguous()
         path.mkdir()
         weights = {
-            "W_enc": first.T.contiguous(),
-            "W_dec": first,
-            "b_enc": torch.zeros(6),
-            "b_dec": torch.zeros(64),
-        }
+            "W_enc": first.T.contiguous(), "W_dec": first, "b_enc": torch.zeros(6), "b_dec": torch.zeros(64),
+        }  # fmt: skip
         save_file(weights, path / "sae_weights.safetensors")
         save_file({"rotation": first.clone(), "mean": torch.zeros(64)}, path / "rotation.safetensors")
         (path / "cfg.json").write_text('{"architecture": "topk", "k": 2, "metadata": {"hook_name": ""}}')

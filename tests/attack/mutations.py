@@ -233,23 +233,13 @@ def yaml_text(data: bytes, chance: random.Random) -> bytes:
 
 
 _YAML = (
-    b"\nabout: !!python/object/apply:os.system ['touch owned']\n",
-    b"\nabout: !!python/name:os.system\n",
-    b"\nabout: !!binary aGk=\n",
-    b"\nabout: !!bool maybe\n",
-    b"\nabout: &a [*a]\n",
-    b"\nabout: &a {b: *a}\n",
-    b"\n<<: {name: y}\n",
-    b"\n? [1, 2]\n: 3\n",
-    b"\nseed: 99999999999999999999999999\n",
-    b"\nseed: 2001-13-45\n",
-    b"\nseed: 190:20:30\n",
-    b"\n--- {}\n--- {}\n",
-    b"\nabout: |\n" + b" x\n" * 5000,
-    b"\nx: " + b"[" * 3000,
-    b"\nx: " + b"{a: " * 1000,
+    b"\nabout: !!python/object/apply:os.system ['touch owned']\n", b"\nabout: !!python/name:os.system\n",
+    b"\nabout: !!binary aGk=\n", b"\nabout: !!bool maybe\n", b"\nabout: &a [*a]\n", b"\nabout: &a {b: *a}\n",
+    b"\n<<: {name: y}\n", b"\n? [1, 2]\n: 3\n", b"\nseed: 99999999999999999999999999\n",
+    b"\nseed: 2001-13-45\n", b"\nseed: 190:20:30\n", b"\n--- {}\n--- {}\n", b"\nabout: |\n" + b" x\n" * 5000,
+    b"\nx: " + b"[" * 3000, b"\nx: " + b"{a: " * 1000,
     b"\na: &a [x]\nb: &b [%b]\nc: &c [%b]\nd: [%b]\n" % (b"*a, " * 300, b"*b, " * 300, b"*c, " * 300),
-)
+)  # fmt: skip
 
 
 # -- binary containers ----------------------------------------------------------------------------------------------

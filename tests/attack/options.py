@@ -81,16 +81,8 @@ def value(
         return str(chance.choice([materials.pairs, materials.run, materials.corpus]))
     if option.name == "option":
         names = [
-            "updates",
-            "refit",
-            "max_units",
-            "kl_weight",
-            "mask",
-            "batch",
-            "rate",
-            "x",
-            "learned.updates",
-        ]
+            "updates", "refit", "max_units", "kl_weight", "mask", "batch", "rate", "x", "learned.updates",
+        ]  # fmt: skip
         return f"{chance.choice(names)}={chance.choice([*SMALL, 'x', '', '0.5', 'none', 'nan'])}"
     return chance.choice(TEXTS)
 
@@ -106,25 +98,15 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
 CHEAP = {
     "find": f"planted {{pairs}} {' '.join(FIND)} -q --out {{new}}",
     "compare": "planted {pairs} --searches attribution --max-units 1 --runs 1 --test 12 -q --out {new}",
-    "study": "{recipe} --dry-run --out {new}",
-    "atlas": "{recipe} --dry-run --out {new}",
-    "show": "{copy} --page",
-    "open": "{copy}",
-    "evaluate": "{run}",
+    "study": "{recipe} --dry-run --out {new}", "atlas": "{recipe} --dry-run --out {new}",
+    "show": "{copy} --page", "open": "{copy}", "evaluate": "{run}",
     "certify": "{copy}/interventions/0 --candidates 1 --sample 0 --finalists 1 -q",
-    "generate": "{run} The --length 2 --direction plural",
-    "trace": "{run} --pair 0",
-    "export": "{exportable} --to snippet --out {new}",
-    "serve": "{run} --port 0",
-    "push": "{run} org/name --dry-run --out {new}",
-    "pull": "{run}/interventions/0 --out {new}",
-    "list": "runs {root}",
-    "new-phenomenon": "{new}.yaml",
-    "convert": "{pairs} {new}.csv",
-    "check": "planted {pairs}",
-    "fit-basis": "planted hidden.0 --sentences {corpus} --out {new}-basis -q",
+    "generate": "{run} The --length 2 --direction plural", "trace": "{run} --pair 0",
+    "export": "{exportable} --to snippet --out {new}", "serve": "{run} --port 0",
+    "push": "{run} org/name --dry-run --out {new}", "pull": "{run}/interventions/0 --out {new}",
+    "list": "runs {root}", "new-phenomenon": "{new}.yaml", "convert": "{pairs} {new}.csv",
+    "check": "planted {pairs}", "fit-basis": "planted hidden.0 --sentences {corpus} --out {new}-basis -q",
     "train-lm": "--corpus {corpus} --out {new} --hidden 3 --layers 1 --embedding 3 --epochs 1 --device cpu -q",
-    "import-lm": "{checkpoint} --vocabulary {root}/vocab.txt --out {new}",
-    "eval-lm": "{model} -q",
-}
+    "import-lm": "{checkpoint} --vocabulary {root}/vocab.txt --out {new}", "eval-lm": "{model} -q",
+}  # fmt: skip
 """For each verb a sound command line that takes little time."""

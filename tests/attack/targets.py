@@ -265,14 +265,9 @@ def recipe(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
 def command_line(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """Every verb with every option. Verbs that compute for seconds come less often."""
     slow = {
-        "certify": 0.02,
-        "find": 0.25,
-        "compare": 0.2,
-        "train-lm": 0.15,
-        "import-lm": 0.3,
-        "eval-lm": 0.3,
+        "certify": 0.02, "find": 0.25, "compare": 0.2, "train-lm": 0.15, "import-lm": 0.3, "eval-lm": 0.3,
         "show": 0.3,
-    }
+    }  # fmt: skip
     verbs = options.verbs()
     verb = chance.choices(verbs, [slow.get(one, 1.0) for one in verbs])[0]
     return options.line(chance, verb, m, place)

@@ -51,18 +51,12 @@ def knowledge(**changes: Any) -> Knowledge:
 
 def evidence(**changes: Any) -> Evidence:
     collected = {
-        "level": "full",
-        "knowledge": knowledge(),
-        "paths": Paths(change=4.0, last_step=0.3, direct=0.2),
+        "level": "full", "knowledge": knowledge(), "paths": Paths(change=4.0, last_step=0.3, direct=0.2),
         "text": TextCost(text="a text", tokens=900, untouched=30.0, edited={"one": 31.0, "many": 33.0}),
-        "effects": (effect(0.90),),
-        "permuted": NullSearch(flip_accuracy=(0.48,), units=(3,)),
-        "unseen_words": UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),
-        "natural": natural(),
-        "interchange": swapped(LOW),
-        "swap": changed(HIGH),
-        "necessity": necessity(LOW, 0.9),
-    }
+        "effects": (effect(0.90),), "permuted": NullSearch(flip_accuracy=(0.48,), units=(3,)),
+        "unseen_words": UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500), "natural": natural(),
+        "interchange": swapped(LOW), "swap": changed(HIGH), "necessity": necessity(LOW, 0.9),
+    }  # fmt: skip
     return Evidence(**{**collected, **changes})
 
 

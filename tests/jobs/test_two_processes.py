@@ -27,20 +27,14 @@ _FIND = (
     "find planted planted --updates 4 -o refit=1 --test 12 --runs 2 --controls 0 --evidence none -q --out r"
 )
 COMMANDS = {
-    "find": f"{_FIND} --seed 10",
-    "other": f"{_FIND} --seed 11",
-    "overwrite": f"{_FIND} --seed 10 --overwrite",
-    "overwrite other": f"{_FIND} --seed 11 --overwrite",
-    "evidence": f"{_FIND} --seed 10 --evidence quick",
-    "controls": f"{_FIND} --seed 10 --controls 8",
+    "find": f"{_FIND} --seed 10", "other": f"{_FIND} --seed 11",
+    "overwrite": f"{_FIND} --seed 10 --overwrite", "overwrite other": f"{_FIND} --seed 11 --overwrite",
+    "evidence": f"{_FIND} --seed 10 --evidence quick", "controls": f"{_FIND} --seed 10 --controls 8",
     "certify": "certify r --sample 8 --candidates 2 --finalists 1 --unit-pairs none -q",
-    "page": "show r --page",
-    "study": "study tiny.yaml -q --out r",
-    "seeds": "study tiny.yaml --seeds 3 -q --out r",
-    "atlas": "atlas tiny.yaml -q --out r",
-    "short": "find planted planted --updates 2 --runs 2 -q",
-    "live": "",
-}
+    "page": "show r --page", "study": "study tiny.yaml -q --out r",
+    "seeds": "study tiny.yaml --seeds 3 -q --out r", "atlas": "atlas tiny.yaml -q --out r",
+    "short": "find planted planted --updates 2 --runs 2 -q", "live": "",
+}  # fmt: skip
 """What the processes do. `find` leaves the finished run that most trials begin with. `live` is a search that the live
 page starts. It is the same as `short`, in the folder that both take by default."""
 FOLDERS = ("r", "runs/planted-every-planted")

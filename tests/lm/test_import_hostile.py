@@ -81,14 +81,10 @@ def legacy(path: Path, root: bytes, storages: dict[str, bytes]) -> Path:
 
 RNN, HIDDEN, ROWS = Global("torch.nn.modules.rnn", "LSTM"), 3, 7
 SHAPES = {
-    "encoder.weight": (ROWS, 2),
-    "rnn.weight_ih_l0": (4 * HIDDEN, 2),
-    "rnn.weight_hh_l0": (4 * HIDDEN, HIDDEN),
-    "rnn.bias_ih_l0": (4 * HIDDEN,),
-    "rnn.bias_hh_l0": (4 * HIDDEN,),
-    "decoder.weight": (ROWS, HIDDEN),
-    "decoder.bias": (ROWS,),
-}
+    "encoder.weight": (ROWS, 2), "rnn.weight_ih_l0": (4 * HIDDEN, 2),
+    "rnn.weight_hh_l0": (4 * HIDDEN, HIDDEN), "rnn.bias_ih_l0": (4 * HIDDEN,),
+    "rnn.bias_hh_l0": (4 * HIDDEN,), "decoder.weight": (ROWS, HIDDEN), "decoder.bias": (ROWS,),
+}  # fmt: skip
 
 
 def tensors() -> dict[str, torch.Tensor]:

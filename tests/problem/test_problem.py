@@ -21,13 +21,8 @@ from pivotal.units import Steps
 LABELS = ("singular", "plural")
 WORDS = ["<eos>", "<unk>", "The", "the", "cat", "cats", "dog", "near", "sleeps", "sleep", "runs", "run"]
 PREFIXES = [
-    "The cat",
-    "The cats",
-    "The cat near the dog",
-    "The dog near the cat",
-    "the cats near the cats",
-    "cat",
-]
+    "The cat", "The cats", "The cat near the dog", "The dog near the cat", "the cats near the cats", "cat",
+]  # fmt: skip
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 

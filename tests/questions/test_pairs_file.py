@@ -16,13 +16,10 @@ from pivotal.questions.rows import BadRows
 LABELS = ("singular", "plural")
 SETS = PairSet("sets", LABELS, (MinimalPair("The doctor", 1, ("is|was", "are"), "singular"),))
 ROW = {
-    "prefix": "The athlete behind the bike",
-    "cue": "athlete",
-    "words": {"singular": "approves", "plural": "approve"},
-    "label": "singular",
-    "group": "nounpp",
+    "prefix": "The athlete behind the bike", "cue": "athlete",
+    "words": {"singular": "approves", "plural": "approve"}, "label": "singular", "group": "nounpp",
     "lexemes": {"subject": "athlete"},
-}
+}  # fmt: skip
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

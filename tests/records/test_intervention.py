@@ -149,21 +149,15 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"per direction and unit.*\[2, 9\]"),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
         (lambda f: (f / "card.json").write_text('{"format": '), "must be JSON"),
-        (
-            lambda f: edit_card(f, format="pivotal-intervention-9"),
-            "format cannot be 'pivotal-intervention-9'",
-        ),
+        (lambda f: edit_card(f, format="pivotal-intervention-9"), "format cannot be 'pivotal-intervention-9'"),
         (lambda f: edit_card(f, units=None), r"card\.json: units is missing"),
         (lambda f: edit_card(f, directions=["singular"] * 2), "two different directions, but both are"),
         (lambda f: edit_card(f, units=[UNIT, UNIT]), r"may occur once, but hidden\.0:4 occurs more often"),
-        (
-            lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]),
-            r"units\[1\]\.index: expected `int` >= 0",
-        ),
+        (lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]), r"units\[1\]\.index: expected `int` >= 0"),
         (of_eight_gigabytes, r"but it holds .*\[2, 1000000000\]"),
         (lambda f: edit_card(f, steps="sometimes"), "steps cannot be 'sometimes'"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_folder_is_refused_with_the_reason(saved, damage, message):
     damage(saved)
     with pytest.raises(PivotalError, match=message):

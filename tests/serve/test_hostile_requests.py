@@ -58,17 +58,14 @@ def test_what_there_is_not_gets_a_sentence(client, method, path, status, said):
     [
         "GET /{token}/state HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example\r\n\r\n",
         "GET http://evil.example/{token}/state HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
-        "GET /{token}/state HTTP/1.0\r\n\r\n",
-        "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+        "GET /{token}/state HTTP/1.0\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
         REQUEST + "Content-Length: -1\r\n\r\n",
         REQUEST + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n{{}}",
         REQUEST + "Transfer-Encoding: chunked, gzip\r\n\r\n",
         REQUEST + "Origin: http://127.0.0.1:{port}\r\nOrigin: http://evil.example\r\n\r\n",
-        REQUEST + f"X: {'x' * 100_000}\r\n\r\n",
-        "\x00\r\n\r\n",
-        "GET /%ff%fe HTTP/9.9\r\n\r\n",
+        REQUEST + f"X: {'x' * 100_000}\r\n\r\n", "\x00\r\n\r\n", "GET /%ff%fe HTTP/9.9\r\n\r\n",
     ],
-)
+)  # fmt: skip
 def test_a_malformed_request_is_refused(client, head):
     with connected(client, head) as wire:
         status = wire.recv(2000).split(b" ")[1]

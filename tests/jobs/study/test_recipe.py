@@ -96,47 +96,27 @@ LAUGHS = "\n".join(f"  a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]" for i 
 AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}}]" for i in range(26))
 WRONG = [
     ("runs: 2", "rums: 2", "toy.yaml, line 3, column .*: there is no key 'rums' here. Did you mean 'runs'?"),
-    (
-        "kl_weight: 0",
-        "kl_wight: 0",
-        r"line 8, .* \(cell 'planted, without KL'\): 'kl_wight' .* mean 'kl_weight'?",
-    ),
+    ("kl_weight: 0", "kl_wight: 0", r"line 8, .* \(cell 'planted, without KL'\): 'kl_wight' .* mean 'kl_weight'?"),
     ("updates: 40", "updtes: 40", "line 5, column .*: 'updtes' is neither .* Did you mean 'updates'?"),
     ("updates: 40", "updates: many", "'updates' of 'learned' takes a whole number, not 'many'"),
     ("max-units: 2", "preset: none-such", "'greedy' has no preset 'none-such'"),
-    (
-        "max-units: 2",
-        "steps: evry",
-        "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?",
-    ),
+    ("max-units: 2", "steps: evry", "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?"),
     ("label: with KL", "label: without KL", "two cells are named"),
-    (
-        "kl_weight: 1",
-        "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3",
-        "'kl_weight' is in two of them",
-    ),
+    ("kl_weight: 1", "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3", "'kl_weight' is in two of them"),
     ("kl_weight: 1", "kl_weight: 0", "'planted, without KL' and 'planted, with KL' have the same settings"),
     ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
     ("name: toy", "name: ''", "line 1, column .*: A study needs a name"),
     ("cpus: 1", "cpus: one", "line 12, column .*: Option 'cpus' of 'resources' takes"),
     ("runs: 4", "runs: 0", "line 8, .*runs must be 1 or more, but it is 0"),
     ("pool: model", "pol: model", "line 11, column .*: 'table' has no option 'pol'. Did you mean 'pool'?"),
-    (
-        "pool: model",
-        "across: modl",
-        "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?",
-    ),
+    ("pool: model", "across: modl", "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?"),
     ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' occurs twice; the first is in line 3"),
     (GOOD, "- a list", "A recipe is a mapping"),
     (GOOD, "name: empty", "a study needs cells"),
-    (
-        GOOD,
-        f"name: x\ngrid:\n{AXES}\n",
-        r"line 2, column 1: a study has at most 10,000 cells, but these are 67,",
-    ),
+    (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, but these are 67,"),
     (GOOD, f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", "has no aliases"),
     ("runs: 4", "runs: 9223372036854775808", r"at most 10,000 runs, but runs is 9,223,372,036,"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("good", "bad", "said"), WRONG, ids=range(len(WRONG)))

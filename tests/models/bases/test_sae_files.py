@@ -82,12 +82,9 @@ def gemma_scope(folder: Path) -> tuple[Encode, Tensor, str]:
 
 
 LAYOUTS = {
-    "saelens": saelens_standard,
-    "saelens-early": saelens_early,
-    "saelens-jumprelu": saelens_jumprelu,
-    "saelens-topk": saelens_topk,
-    "gemma-scope": gemma_scope,
-}
+    "saelens": saelens_standard, "saelens-early": saelens_early, "saelens-jumprelu": saelens_jumprelu,
+    "saelens-topk": saelens_topk, "gemma-scope": gemma_scope,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

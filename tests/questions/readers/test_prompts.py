@@ -78,19 +78,14 @@ def test_a_row_needs_no_words_if_it_has_a_counterfactual_prefix():
 @pytest.mark.parametrize(
     ("past", "present", "more", "said"),
     [
-        (
-            "a b\nc d\n",
-            "e f\n",
-            ",paired",
-            r"equally many prompts, but “past” has 2 and “present” 1. Make them",
-        ),
+        ("a b\nc d\n", "e f\n", ",paired", r"equally many prompts, but “past” has 2 and “present” 1. Make them"),
         ("\n\n", "e f\n", "", "Each list holds at least one prompt, but that of “past” is empty."),
         ("e f\n", "", "", "Each list holds at least one prompt, but that of “present” is empty."),
         ("a b\nc d\n", "a b\nc d\n", "", "so none has a prompt of the other, but they are equal."),
         ("a b\nc d\n", "g h\na b\n", "", "so none has a prompt of the other, but both have “a b”."),
         ("a b\n", "a c\n", ",together", "prompts:FILE,FILE or prompts:FILE,FILE,paired, not"),
     ],
-)
+)  # fmt: skip
 def test_lists_that_cannot_be_asked(tmp_path, past, present, more, said):
     with pytest.raises(PivotalError, match=said):
         lists(tmp_path, past, present, more)
