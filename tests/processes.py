@@ -90,6 +90,24 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
 
+def python(
+    *arguments: object, env: Mapping[str, str] | None = None, **more: Any
+) -> subprocess.CompletedProcess:
+    """A new interpreter, for tests of what is imported, and of streams that are given in `more`."""
+    streams = {} if "stdout" in more or "stderr" in more else {"capture_output": True}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, env={**os.environ, **(env or {})}, text=True, check=False, **streams, **more
+    )
+
+
+def code(text: str, *arguments: object, env: Mapping[str, str] | None = None) -> str:
+    """What a new interpreter prints that runs this code without an error."""
+    done = python("-c", text, *arguments, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @contextmanager
 def locked_elsewhere(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder in another thread within the block."""

@@ -5,7 +5,6 @@ import importlib
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.paths import ROOT
+from tests.processes import python
 from typer.main import get_command
 
 from pivotal.cli.main import app
@@ -244,8 +244,7 @@ def test_links_between_pages_exist(page):
 @pytest.mark.slow
 def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path):
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = python("-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     loads = re.compile(
         r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*\bhref=\"?https?://"

@@ -3,10 +3,11 @@
 import ast
 import os
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
+from subprocess import CompletedProcess
+
+from tests.processes import python
 
 import pivotal
 
@@ -14,18 +15,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(pivotal.__file__).parent
 
 
-def lint_imports(source: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+def lint_imports(source: Path, cache: Path) -> CompletedProcess[str]:
     """import-linter on the package in the folder `source`, with the contracts of this repository."""
-    program = (
-        "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
-    )
+    program = "import sys; from importlinter.cli import lint_imports_command as lint; sys.exit(lint())"
     options = ["--config", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache)]
     paths = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A wide terminal: the names of modules are not broken over two lines.
-    settings = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "300", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", program, *options], env=settings, capture_output=True, text=True, check=False
-    )
+    return python("-c", program, *options, env={"PYTHONPATH": paths, "COLUMNS": "300", "NO_COLOR": "1"})
 
 
 def test_imports_respect_the_layers(tmp_path):

@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from tests.processes import python
 
 import pivotal
 
@@ -152,17 +152,11 @@ def as_entry_points(folder: Path) -> Path:
     return folder
 
 
-def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def with_plugins(folder: Path, *arguments: str) -> CompletedProcess[str]:
     """Python with the other distribution, in a folder of its own."""
     paths = [str(as_entry_points(folder)), str(Path(pivotal.__file__).parent.parent)]
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PIVOTAL_HOME": str(folder / "home")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    settings = {"PYTHONPATH": os.pathsep.join(paths), "PIVOTAL_HOME": str(folder / "home")}
+    done = python(*arguments, cwd=folder, env=settings)
     assert done.returncode == 0, done.stderr[-3000:]
     return done
 
@@ -170,7 +164,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_one_file_adds_one_of_each_kind(tmp_path):
     """Each is listed, keeps its contract, and is used by `find`."""
-    done = python(tmp_path, "-c", USE, json.dumps([*NAMES]))
+    done = with_plugins(tmp_path, "-c", USE, json.dumps([*NAMES]))
     used = json.loads(done.stdout.splitlines()[-1])
     for kind, name in NAMES.items():
         assert name in used["listed"][kind]
@@ -180,6 +174,6 @@ def test_one_file_adds_one_of_each_kind(tmp_path):
 
 def test_another_package_adds_a_verb(tmp_path):
     """It works beside a broken one, about which the user reads a sentence."""
-    done = python(tmp_path, "-m", "pivotal", "greet", "--name", "Ada")
+    done = with_plugins(tmp_path, "-m", "pivotal", "greet", "--name", "Ada")
     assert done.stdout == "hello Ada\n"
     assert "The verb 'broken' of toy_verbs:missing cannot be loaded" in done.stderr

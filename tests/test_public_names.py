@@ -1,15 +1,13 @@
 """The names of `import pivotal` and of its namespaces: they exist, are documented, and do not make it slow."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cached_property
 
 import pytest
 from tests.paths import ROOT
+from tests.processes import code
 
 import pivotal
 from pivotal.searches import SEARCHES
@@ -65,21 +63,16 @@ def test_every_search_is_public():
 
 @pytest.mark.slow
 def test_names_are_imported_when_they_are_used():
-    code = (
+    code(
         "import sys, pivotal; assert 'torch' not in sys.modules; "
         "assert set(dir(pivotal)) == set(pivotal.__all__); pivotal.searches.Greedy; assert 'torch' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'Gredy'"):
         pivotal.Gredy  # noqa: B018
 
 
-def test_threads_do_not_spin_for_long():
+def test_threads_do_not_spin_for_long(monkeypatch):
     """torch reads the setting when it is loaded, so `import pivotal` must have made it."""
-    code = "import os, pivotal; print(os.environ['GOMP_SPINCOUNT'])"
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     for given, expected in ({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"):
-        environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == expected
+        assert code("import os, pivotal; print(os.environ['GOMP_SPINCOUNT'])", env=given).strip() == expected

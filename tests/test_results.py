@@ -2,13 +2,12 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tests.paths import ROOT, loaded
+from tests.processes import python
 from tests.report.study_rows import runs
 
 from pivotal import PivotalError
@@ -120,7 +119,7 @@ def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path, check):
     (tmp_path / "scripts").mkdir()
     for name in ("results_tables.py", "verdict_rates.py", "peers.py", "results.py"):
         copy = Path(shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts"))
-    ran = subprocess.run([sys.executable, copy, *check], capture_output=True, text=True, check=False)
+    ran = python(copy, *check)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("A part names the study 'sumary'") and ran.stderr.count("\n") == 1
     assert not (tmp_path / "docs/results.md").exists()

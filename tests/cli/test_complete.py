@@ -1,10 +1,7 @@
 """Shell completion: the names that exist."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from tests.processes import python
 
 from pivotal.cli import complete
 from pivotal.jobs.study.recipe import shipped
@@ -15,17 +12,10 @@ from pivotal.searches import SEARCHES
 def completed(line: str) -> list[str]:
     """What bash is offered for the last word of a command line."""
     words = line.split(" ")
-    environment = {
-        **os.environ,
-        "_PIVOTAL_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
-    }
-    code = "import sys; from pivotal.cli.main import app; app(prog_name='pivotal')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout.split()
+    asked = {"_PIVOTAL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    return python(
+        "-c", "from pivotal.cli.main import app; app(prog_name='pivotal')", env=asked
+    ).stdout.split()
 
 
 @pytest.mark.parametrize(

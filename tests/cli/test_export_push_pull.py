@@ -1,10 +1,7 @@
 """`pivotal export`, `push` and `pull`, by folders and with a stand-in for the hub."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import yaml
 from tests.exports.hub_server import Hub, serving
 from tests.models.tiny import save_tiny
 from tests.processes import Process, locked_elsewhere
+from tests.processes import code as printed
 
 from pivotal import Intervention, PivotalError, load_model
 from pivotal.cli.export import _evidence
@@ -205,7 +203,7 @@ def test_push_and_pull_with_a_hub(model, saved, tmp_path):
         assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
         assert not any(name.startswith(("adapters/", "bases")) for name in hub.commits[hub.newest])
         # The same in Python.
-        code = (
+        program = (
             "import pivotal\n"
             f"model = pivotal.load_model({str(model)!r}, device='cpu')\n"
             f"units = pivotal.Intervention.load({str(saved)!r})\n"
@@ -213,16 +211,7 @@ def test_push_and_pull_with_a_hub(model, saved, tmp_path):
             "assert pivotal.Intervention.from_pretrained('me/units') == units\n"
             f"assert len(pivotal.Intervention.from_pretrained('me/units', revision={first!r})) == len(units)\n"
         )
-        settings |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **settings},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip().endswith(f"/me/units/commit/{hub.newest}")
+        assert printed(program, env=settings).strip().endswith(f"/me/units/commit/{hub.newest}")
         card = yaml.safe_load(hub.commits[hub.newest]["README.md"].decode().split("---")[1])
         assert (card["base_model"], card["license"]) == ("org/tiny", "mit")
         second = hub.newest

@@ -2,16 +2,15 @@
 
 import inspect
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
 import pytest
+from tests.processes import python
 from typer.main import get_command
 
 from pivotal.cli.main import app
@@ -92,27 +91,22 @@ def test_an_unknown_verb_is_a_usage_error(pivotal):
     ids=["help", "completion", "question"],
 )
 def test_what_must_be_quick_does_not_load_torch(code):
-    code = f"{code}; import sys; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", f"{code}; import sys; sys.exit('torch' in sys.modules)").returncode == 0
 
 
 def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2():
-    done = process("evaluate", "no-such-folder", capture_output=True)
+    done = python("-m", "pivotal", "evaluate", "no-such-folder")
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("no-such-folder is neither a run folder")
     assert done.stderr.count("\n") == 1
 
 
-def process(*arguments: str, **streams: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pivotal", *arguments], text=True, check=False, **streams)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("list", "recipes"), ("--help",)])
 def test_an_output_that_is_full_is_a_sentence(arguments):
     with open("/dev/full", "w") as full:
-        done = process(*arguments, stdout=full, stderr=subprocess.PIPE)
+        done = python("-m", "pivotal", *arguments, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
     assert done.stderr == (
         "The result cannot be printed: No space left on device. What was written to files is complete.\n"
@@ -122,18 +116,13 @@ def test_an_output_that_is_full_is_a_sentence(arguments):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_messages_that_cannot_be_printed_do_not_stop_the_command():
     with open("/dev/full", "w") as full:
-        done = process("list", "recipes", stdout=subprocess.PIPE, stderr=full)
-        refused = process("show", "nowhere", stdout=subprocess.PIPE, stderr=full)
+        done = python("-m", "pivotal", "list", "recipes", stdout=subprocess.PIPE, stderr=full)
+        refused = python("-m", "pivotal", "show", "nowhere", stdout=subprocess.PIPE, stderr=full)
     assert (done.returncode, refused.returncode) == (0, 2)
 
 
 def test_an_output_without_unicode_gets_escapes():
-    done = process(
-        *("list", "recipes"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
+    done = python("-m", "pivotal", "list", "recipes", env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")
 
 

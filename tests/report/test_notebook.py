@@ -1,8 +1,6 @@
 """What objects say of themselves: a line of text, HTML that a parser accepts, charts with the numbers in them."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from html import unescape
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.processes import code
 
 import pivotal
 from pivotal import PivotalError, RunFolder, certify
@@ -185,14 +184,12 @@ def test_a_folder_with_nothing_to_show_yet(folder, tmp_path):
 
 
 def test_what_was_saved_is_shown_without_torch(folder):
-    code = (
+    said = code(
         "import sys; sys.modules['torch'] = None\n"
         "from pivotal.jobs.run_folder import RunFolder\n"
         "run = RunFolder(sys.argv[1]); best = run.intervention()\n"
         "shown = [run._repr_html_(), best._repr_html_(), run.plot().to_json(), best.plot().to_json()]\n"
-        "print(min(map(len, shown)) > 200)"
+        "print(min(map(len, shown)) > 200)",
+        folder.path,
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "True", done.stderr
+    assert said.strip() == "True"

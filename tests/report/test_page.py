@@ -6,14 +6,13 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.processes import code
 from typer.testing import CliRunner
 
 from pivotal import RunFolder
@@ -81,12 +80,11 @@ def test_it_says_what_the_summary_says(folder):
 def test_it_is_made_from_the_folder_alone(folder, tmp_path):
     copy = copy_of(folder, tmp_path / "copy")
     shutil.rmtree(copy / "figures")
-    code = (
+    code(
         "import sys; sys.modules['torch'] = None  # as on a machine without it\n"
         "from pivotal.jobs.run_folder import RunFolder; from pivotal.report.page import write_report\n"
         f"write_report(RunFolder({str(copy)!r}))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
     for name in FIGURES:
         again = (copy / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert again == (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
