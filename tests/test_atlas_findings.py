@@ -39,6 +39,14 @@ def test_the_page_and_the_matrix_are_what_the_rows_make(script, atlas):
         assert (script.IMAGES / f"{name}.svg").is_file(), cure
 
 
+def test_the_readme_counts_phenomena_and_models(atlas):
+    numbers = dict(enumerate(("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")))
+    said = (
+        f"[{len(atlas.phenomena)} phenomena of {numbers[len({one.model for one in atlas.entries})]} models]"
+    )
+    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_phenomenon_has_one_family(families, atlas):
     listed = [name for names in families.FAMILIES.values() for name in names]
     assert sorted(listed) == sorted(atlas.phenomena)

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.paths import ROOT
 
+from pivotal.evidence import verdict as rules
 from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.records.evidence import (
     CueSwap,
@@ -114,6 +116,31 @@ def summary(
         prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one", target=(0.1, 0.9)),
         runs=(run,), evidence=collected or evidence(),
     )  # fmt: skip
+
+
+def test_the_page_states_the_thresholds():
+    page = " ".join((ROOT / "docs" / "evidence.md").read_text(encoding="utf-8").split())
+    for said in (
+        f"at least {rules.LEAST_PREFIXES} different held-out prefixes",
+        f"by a median KL of {rules.LEAST_GAP:g} or more",
+        f"a median probability of {rules.LEAST_MASS:.3%} or more",
+        f"closes more than {rules.LEAST_CLOSED:.0%} of the gap",
+        f"flips as much (p ≤ {rules.DECIDES:g})",
+        f"the random control gives p ≤ {rules.NUDGES:g}",
+        f"changes its accuracy by more than {100 * rules.MOST_MOVED:g} points",
+    ):
+        assert said in page, said
+    assert (rules.HALF, rules.MOST_DIRECT, rules.MOST_TEXT, rules.BREAKS) == (0.5, 0.5, 1.25, 2), (
+        "in words there"
+    )
+
+
+@pytest.mark.parametrize(("gap", "word"), [(0.02, "switch"), (0.01, "switch"), (0.009, "no evidence")])
+def test_lists_of_prompts_must_differ_and_earn_a_switch_at_most(gap, word):
+    """Without words there is no preference, so nothing says whether the units are necessary."""
+    lists = knowledge(mass=None, rank=None, accuracy=None, gap=gap)
+    found = replace(summary(evidence(knowledge=lists, swap=None, necessity=None)), clean_accuracy=None)
+    assert verdict_of(found).word == word
 
 
 def test_every_check_passed_is_the_only_way_to_decide():

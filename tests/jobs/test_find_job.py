@@ -124,7 +124,7 @@ def test_what_became_of_the_held_out_pairs_is_kept(finding):
 
 
 @pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(finding, tmp_path, signum):
     before = signal.getsignal(signum)
 

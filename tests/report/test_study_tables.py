@@ -173,6 +173,17 @@ def test_a_name_with_a_new_line_stays_within_its_comment():
     assert all(text.startswith("%") for text in head.splitlines())
 
 
+def test_texts_of_others_stay_texts_in_every_format():
+    cell = {"question": "=1+1", "KL term": "a | b", "values": r"\input{x} $y$"}
+    recipe = parse_recipe(
+        "name: t\ngrid: {question: ['=1+1'], KL term: ['a | b'], values: ['\\input{x} $y$']}"
+    )
+    rows = [row(cell)]
+    assert "'=1+1" in study_csv(rows).splitlines()[1]
+    assert r"a \| b" in study_markdown(recipe, rows)
+    assert "\\input" not in study_latex(recipe, rows) and r"\$y\$" in study_latex(recipe, rows)
+
+
 def test_markdown_latex_and_csv_say_the_same():
     rows = runs(WITHOUT, [0.8, 0.9, 1.0])
     assert "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in study_markdown(

@@ -88,6 +88,10 @@ def test_a_model_knows_it(name):
     assert any(knows) or name in UNLABELLED
 
 
+def test_the_changelog_counts_the_phenomena():
+    assert f"[{len(FILES)} bundled phenomena]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
 def test_the_page_shows_the_figures():
     import phenomena_table
 
