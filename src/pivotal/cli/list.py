@@ -145,10 +145,16 @@ def _print_runs(listed: list[Entry], folder: str) -> None:
         terminal.line(f"There are no runs in {folder}.")
         return
     rows = tuple(
-        (e["path"], e["kind"], *_about(e), percent(e.get("flip_accuracy")), _shown(e.get("units")))
+        (
+            e["path"],
+            *_about(e),
+            e.get("verdict") or "",
+            percent(e.get("flip_accuracy")),
+            _shown(e.get("units")),
+        )
         for e in listed
     )
-    columns = ("folder", "kind", "question", "state", "flipped", "units")
+    columns = ("folder", "question", "state", "verdict", "flipped", "units")
     terminal.table(Table("", columns, rows, frozenset({4, 5})))
     terminal.line("`pivotal show FOLDER` shows one of them.", style="dim")
 

@@ -179,7 +179,6 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         else "",
         tables.unseen_sentence(summary),
         evidence.redundancy_sentence(summary.evidence.redundancy if summary.evidence else None),
-        tables.stages_sentence(summary),
         tables.clean_sentence(summary),
         tables.seconds_sentence(summary),
     ]

@@ -50,6 +50,11 @@ def trace(
 ) -> Trace:
     """Trace one sentence. By default it is edited towards the word that the untouched model does not prefer."""
     checked(model)
+    if not isinstance(pair, MinimalPair):
+        raise PivotalError(
+            "A trace follows a pair, such as pivotal.questions.MinimalPair('The doctors', 1, ('admires', 'admire')), "
+            f"but this is {str(pair)[:60]!r}."
+        )
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
     model = model.in_bases(intervention.bases)
     if direction is None:

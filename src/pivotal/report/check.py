@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
 
 from pivotal.printing import chance, counted, duration
 from pivotal.records.check import CheckReport
@@ -31,7 +30,8 @@ def sentences(check: CheckReport) -> list[str]:
         said.append(
             f"The figures are from a random sample of {check.sampled:,} pairs; --sample 0 scores all."
         )
-    said += [known.told(), f"Prefixes: {known.clusters:,}.{rank_sentence(known.rank)}"]
+    rank = "" if known.rank is None else f" The preferred word has a median rank of {known.rank:,.0f}."
+    said += [known.told(), f"Prefixes: {known.clusters:,}.{rank}"]
     if (exchange := check.exchange) is not None:
         rest = f"; the others: {told_reasons(exchange.reasons)}" if exchange.reasons else ""
         said.append(
@@ -52,16 +52,6 @@ def sentences(check: CheckReport) -> list[str]:
             f"The default search takes roughly {duration(max(1.0, check.seconds))} on this machine if it is idle."
         )
     return said
-
-
-def rank_sentence(rank: float | None) -> str:
-    """What a median rank of the preferred words says; empty without words."""
-    if rank is None:
-        return ""
-    least = floor(rank)  # of two middle ranks, the first is at most this
-    most_likely = "most likely next word" if least == 1 else f"{least:,} most likely next words"
-    among = "the" if least == 1 else "among the"
-    return f" For at least half of the pairs, the preferred word is {among} model's {most_likely}."
 
 
 def tables(check: CheckReport) -> list[Table]:

@@ -280,12 +280,6 @@ def skipped_sentence(rejected: Rejections) -> str:
     return f"{counted(rejected.total, 'pair')} could not be used with this model: {told_reasons(rejected.reasons)}."
 
 
-def stages_sentence(summary: Summary) -> str:
-    """The stages of the best run on training pairs."""
-    parts = [f"{name} {shown_stage(stage)}" for name, stage in summary.best_run.stages.items()]
-    return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
-
-
 def shown_stage(stage: Mapping[str, float]) -> str:
     units = stage.get("units")
     shown = "" if units is None else f" ({units:.4g} unit{'' if units == 1 else 's'})"
