@@ -26,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import verdict_rates
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import Recipe, read_recipe, shipped
+from pivotal.printing import counted
 from pivotal.records.study import RESULTS, StudyRow, read_results
 from pivotal.report import export
 from pivotal.report.study_tables import cells, study_tables
-from pivotal.report.tables import Table, counted, table
+from pivotal.report.tables import Table, table
 from results_tables import TABLES
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -88,7 +88,8 @@ def _flips_at(row: Row, kl: float) -> float:
     points = sorted(
         [(0.0, 0.0), *((cost, flips) for flips, cost in row["weaker"]), (row["kl"], row["flips"])]
     )
-    return float(np.interp(kl, *zip(*points, strict=True)))
+    costs, shares = zip(*points, strict=True)
+    return float(np.interp(kl, costs, shares))
 
 
 def by_units(folder: Path) -> str:
