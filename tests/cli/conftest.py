@@ -38,7 +38,7 @@ class Outcome:
         assert self.out == ""
         # Usage errors are set in a box: compare the words, not the frame and the line breaks.
         said = " ".join(self.err.replace("│", " ").split())
-        assert said.rstrip("╯─ ").endswith((".", "?", ")", ".”")), "an error is a sentence"
+        assert said.rstrip("╰╯─ ").endswith((".", "?", ")", ".”")), "an error is a sentence"
         for part in parts:
             assert part in said, said
 

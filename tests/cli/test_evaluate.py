@@ -193,7 +193,9 @@ def test_a_card_cannot_make_the_command_download_a_model(pivotal, run_folder, tm
     )
     if verb[0] != "certify":
         (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "MyModel"}))
-        pivotal(verb[0], tmp_path / "card", *verb[1:]).refused("was in memory or has moved", "--model")
+        pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
+            "If the model of the run was in memory", "--model"
+        )
 
 
 @pytest.mark.slow
