@@ -22,13 +22,13 @@ from pivotal.evidence.controls import permuted, search_permuted
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.redundancy import redundancy
-from pivotal.evidence.rivals import Rivals
+from pivotal.evidence.rivals import rivals_of
 from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.find import find
 from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
 from pivotal.problem.text import OrdinaryText
-from pivotal.questions import MinimalPair, PairSet
+from pivotal.questions import MinimalPair, PairSet, prompt_pairs
 from pivotal.report.evidence import further_table, interchange_sentence, redundancy_sentence
 from pivotal.searches import Exchange, LearnedMask
 
@@ -157,7 +157,7 @@ def test_effects_on_the_same_question_and_on_another(found):
     renamed = PairSet("other", ("one", "many"), tuple(replace(pair, label="") for pair in PAIRS[:60]))
     assert effect_on(found, PLANTED.model, renamed, subject).related, "it asks the same words"
     apart = replace(subject, words=frozenset(), features=frozenset({"number"}))
-    rivals = Rivals.of(Examination(found, Problem(PLANTED.model, PAIRS[:60])), 0)
+    rivals = rivals_of(Examination(found, Problem(PLANTED.model, PAIRS[:60])), 0)
     other = effect_on(found, PLANTED.model, renamed, apart, rivals)
     assert not other.related and other.flipped is None and other.untouched.value == 1
     assert sum(sum(both) for both in other.changed.values()) == 60 and other.by_chance is not None
@@ -170,6 +170,8 @@ def test_a_real_change_of_the_cue_changes_its_words_in_other_questions():
     own, other = subject.changed(PAIRS[:5])
     assert len(own) == 5 and all(b.prefix in b_of.counterfactuals for b, b_of in zip(other, own, strict=True))
     assert not len(subject.changed(PairSet("none", ("a", "b"), (MinimalPair("x y", 0, ("a", "b"), "a"),)))[0])
+    prompts = prompt_pairs({"one": "The noun0a near", "many": "The noun0as near"})
+    assert not len(subject.changed(prompts)[0]), "no word could become right"
 
 
 def test_planted_units_are_necessary_and_decoys_are_not(problem, found):

@@ -131,9 +131,7 @@ class _Certifier:
             smaller=tuple(smaller),
             effort=self.effort,
             prefixes=ExaminedPrefixes(
-                tried=_prefixes(self.sample),
-                judged=_prefixes(self.judges),
-                kl=_prefixes(self.onlookers),
+                tried=_prefixes(self.sample), judged=_prefixes(self.judges), kl=_prefixes(self.onlookers)
             ),
             nodes=self.train.work.nodes - before,
             seconds=round(time.monotonic() - started, 2),
@@ -231,8 +229,7 @@ class _Certifier:
     # -- fitting and judging ------------------------------------------------------------------------------------
 
     def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
-        fitted = self.refit.fit(self.train, mask.float(), values, seed=self.seed)
-        return self._judge(mask, fitted.values)
+        return self._judge(mask, self.refit.fit(self.train, mask.float(), values, seed=self.seed).values)
 
     @torch.no_grad()
     def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:

@@ -138,11 +138,7 @@ class Untouched:
     """On the held-out pairs, if they can be asked."""
 
 
-def what_is_known(
-    question: Question,
-    model: LanguageModel,
-    pairs: PairSet | None = None,
-) -> Untouched:
+def what_is_known(question: Question, model: LanguageModel, pairs: PairSet | None = None) -> Untouched:
     """Whether the verdict would object to the question before any search. `pairs` are those of the question, if they
     are already loaded."""
     read = as_read(question, model, question.load_pairs(pairs))
@@ -153,8 +149,7 @@ def what_is_known(
         test = problem_of(question, model, question.divide(read)[1])
     except PivotalError as error:
         return Untouched(str(error))
-    knowledge = knowledge_of(test)
-    evidence = Evidence(knowledge=knowledge, swap=cue_swap(test))
+    evidence = Evidence(knowledge=knowledge_of(test), swap=cue_swap(test))
     failed = [check.found for check in can_be_asked(evidence) if not check.passed]
     return Untouched(failed[0] if failed else None, test.clean_accuracy)
 

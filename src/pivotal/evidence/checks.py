@@ -177,11 +177,8 @@ def paths_of(examination: Examination) -> Paths:
 def necessity(examination: Examination, seed: int) -> Necessity:
     """What remains of the model's accuracy if the units say nothing. Pairs without an expected word count as expecting
     the word that the untouched model prefers."""
-    part, intervention, (mask, _) = (
-        examination.problem.sample(_HELD, seed),
-        examination.intervention,
-        examination.edit,
-    )
+    intervention, part = examination.intervention, examination.problem.sample(_HELD, seed)
+    mask, _ = examination.edit
     if part.values == "interchange":  # values that are held are no counterfactual states
         part = part.with_values("unbounded")
     few, share = part.sample(_FEW, seed), shares_of(part.pairs)

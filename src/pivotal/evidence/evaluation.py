@@ -11,6 +11,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination, score_many
 from pivotal.evidence.fidelity import fidelity_of
+from pivotal.printing import counted
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
@@ -56,11 +57,8 @@ class Evaluation:
         return to_frame([outcome.as_row() for outcome in self.outcomes])
 
     def __repr__(self) -> str:
-        units = "1 unit" if self.units == 1 else f"{self.units:,} units"
-        return (
-            f"Evaluation({self.flip_accuracy} of {self.flip_accuracy.n:,} preferences flipped, {units}, "
-            f"KL {self.kl:.3f})"
-        )
+        flips, units = self.flip_accuracy, counted(self.units, "unit")
+        return f"Evaluation({flips} of {flips.n:,} preferences flipped, {units}, KL {self.kl:.3f})"
 
     def _repr_html_(self) -> str:
         from pivotal.report.notebook import evaluation_html

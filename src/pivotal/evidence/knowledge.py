@@ -206,8 +206,7 @@ def _added(
     found = logits.new_empty(len(logits))
     for one in np.unique(which).tolist():
         rows = torch.as_tensor(np.flatnonzero(which == one), device=logits.device)
-        tokens = torch.as_tensor(sets[one], device=logits.device)
-        found[rows] = logits[rows[:, None], tokens].logsumexp(-1)
+        found[rows] = logits[rows[:, None], torch.as_tensor(sets[one], device=logits.device)].logsumexp(-1)
     return found
 
 

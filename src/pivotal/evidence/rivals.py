@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -15,37 +15,35 @@ _SETS, PREFIXES = 3, 48
 """The random sets with the KL of the intervention, and the prefixes on which they are applied."""
 
 
-@dataclass(frozen=True)
-class Rivals:
-    """Random sets of units with about the KL of an intervention."""
+Rivals: TypeAlias = tuple[
+    Float[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]
+]
+"""Masks and values of random sets of units with about the KL of an intervention."""
 
-    mask: Float[Tensor, "sets directions units"]
-    values: Float[Tensor, "sets directions coordinates"]
 
-    @classmethod
-    @torch.no_grad()
-    def of(cls, examination: Examination, seed: int) -> Rivals:
-        """Random units of the intervention's sites, but none of its own, each at a random end of its natural range: as
-        many as give the KL nearest to that of the intervention."""
-        sample, intervention = examination.problem.sample(PREFIXES), examination.intervention
-        part = Problem(sample.model, sample.examples, sites=intervention.sites, steps=sample.steps)
-        space, noise = part.space, torch.Generator().manual_seed(seed)
-        low, high = part.natural_range()
-        ends = torch.rand(_SETS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
-        values, own = torch.where(ends, low, high), {space.flat(unit) for unit in intervention.units}
-        others = torch.tensor([place for place in range(len(space)) if place not in own])
-        wanted = part.untouched.mean(part.run_intervention(intervention).states)
-        best, nearest = torch.zeros(_SETS, len(part.labels), len(space)), torch.full((_SETS,), torch.inf)
-        orders = torch.stack([others[torch.randperm(len(others), generator=noise)] for _ in range(_SETS)])
-        size = len(own)
-        while size <= len(others):
-            chosen = orders[:, None, :size].expand(-1, len(part.labels), -1)
-            mask = torch.zeros_like(best).scatter(2, chosen, 1.0)
-            kl = part.untouched.mean(part.run(mask.to(low.device), values).states)
-            away = (kl / wanted).log().abs().cpu()
-            better = away < nearest
-            nearest, best = torch.where(better, away, nearest), torch.where(better[:, None, None], mask, best)
-            if bool((kl > wanted).all()):
-                break
-            size *= 2
-        return cls(best.to(low.device), values)
+@torch.no_grad()
+def rivals_of(examination: Examination, seed: int) -> Rivals:
+    """Random units of the intervention's sites, but none of its own, each at a random end of its natural range: as many
+    as give the KL nearest to that of the intervention."""
+    sample, intervention = examination.problem.sample(PREFIXES), examination.intervention
+    part = Problem(sample.model, sample.examples, sites=intervention.sites, steps=sample.steps)
+    space, noise = part.space, torch.Generator().manual_seed(seed)
+    low, high = part.natural_range()
+    ends = torch.rand(_SETS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
+    values, own = torch.where(ends, low, high), {space.flat(unit) for unit in intervention.units}
+    others = torch.tensor([place for place in range(len(space)) if place not in own])
+    wanted = part.untouched.mean(part.run_intervention(intervention).states)
+    best, nearest = torch.zeros(_SETS, len(part.labels), len(space)), torch.full((_SETS,), torch.inf)
+    orders = torch.stack([others[torch.randperm(len(others), generator=noise)] for _ in range(_SETS)])
+    size = len(own)
+    while size <= len(others):
+        chosen = orders[:, None, :size].expand(-1, len(part.labels), -1)
+        mask = torch.zeros_like(best).scatter(2, chosen, 1.0)
+        kl = part.untouched.mean(part.run(mask.to(low.device), values).states)
+        away = (kl / wanted).log().abs().cpu()
+        better = away < nearest
+        nearest, best = torch.where(better, away, nearest), torch.where(better[:, None, None], mask, best)
+        if bool((kl > wanted).all()):
+            break
+        size *= 2
+    return best.to(low.device), values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
@@ -96,7 +97,7 @@ class Subject:
         own, other = [], []
         for pair in pairs:
             text = " ".join(self.forms.get(word, word) for word in pair.prefix.split(" "))
-            if pair.label and text != pair.prefix:
+            if pair.asks_words and pair.label and text != pair.prefix:
                 own.append(pair)
                 other.append(replaced(pair, prefix=text, counterfactuals=("", "")))
         return replaced(pairs, pairs=tuple(own)), replaced(pairs, pairs=tuple(other))
@@ -178,7 +179,7 @@ def _most_by_chance(problem: Problem, rivals: Rivals) -> float:
     """The largest change in accuracy by random sets, on some of the prefixes."""
     part = problem.sample(PREFIXES)
     before = float(((1 - part.direction) == expected_of(part)).mean())
-    edits = [towards((rivals.mask, rivals.values), [d, d]) for d in range(rivals.mask.shape[1])]
+    edits = [towards(rivals, [d, d]) for d in range(len(problem.labels))]
     return max(float(np.abs(right_of(part, *edit).mean(1) - before).max()) for edit in edits)
 
 
@@ -187,13 +188,11 @@ def _by_cue(model: LanguageModel, own: PairSet, other: PairSet, intervention: In
     if len(own) < _CHANGED:
         return None
     try:
-        asked = [
-            Problem(model, one, sites=intervention.sites, steps="every").clean_accuracy
-            for one in (own, other)
-        ]
+        problems = [Problem(model, pairs, sites=intervention.sites, steps="every") for pairs in (own, other)]
     except PivotalError:  # the model cannot read the other forms
         return None
-    return None if asked[0] is None or asked[1] is None else abs(asked[1] - asked[0])
+    before, after = (problem.clean_accuracy or 0.0 for problem in problems)  # all pairs have a label
+    return abs(after - before)
 
 
 @torch.no_grad()
@@ -271,8 +270,7 @@ def text_cost(intervention: Intervention, text: OrdinaryText) -> TextCost | None
         torch.cat([torch.zeros_like(mask[:, :1]), mask.transpose(0, 1)]).expand(runs, mask.shape[1], -1),
         torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
     )
-    states = model.states(prepared, edit)
-    nats = _nats(model, states, torch.tensor(rows), torch.tensor(following))
+    nats = _nats(model, model.states(prepared, edit), torch.tensor(rows), torch.tensor(following))
     perplexity = [_exponential(mean) for mean in nats.mean(0).tolist()]
     more = [_factor(added, np.array(of)) for added in (nats[:, 1:] - nats[:, :1]).T]
     return TextCost(
@@ -306,9 +304,7 @@ def _nats(
     found = []
     for at, token in zip(rows.split(_ROWS), following.split(_ROWS), strict=True):
         logits = model.readout(states[at.to(states.device)])
-        chosen = logits.gather(-1, token.to(logits.device)[:, None, None].expand(-1, logits.shape[1], 1))[
-            ..., 0
-        ]
+        chosen = logits.take_along_dim(token.to(logits.device)[:, None, None], -1)[..., 0]
         found.append((logits.logsumexp(-1) - chosen).double().cpu().numpy())
     return np.concatenate(found)
 
@@ -325,18 +321,14 @@ def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], t
     changes = dict(zip(part.preferences.names, largest, strict=True))
     most = terms.max_change or torch.inf
     effects: list[Effect] = []
-    texts: list[TextCost] = []
+    texts: list[TextCost | None] = []
     subject = Subject.of(train.pairs)
     for stay in stays:
-        if stay.held_out is not None:
-            try:
-                effects.append(effect_on(intervention, train.model, stay.held_out, subject))
-            except PivotalError:  # the model knows none of the held-out pairs
-                continue
-        elif (
-            cost := text_cost(intervention, OrdinaryText(train.model, stay.held_out_lines, stay.name))
-        ) is not None:
-            texts.append(cost)
+        if stay.held_out is None:
+            texts.append(text_cost(intervention, OrdinaryText(train.model, stay.held_out_lines, stay.name)))
+            continue
+        with suppress(PivotalError):  # the model knows none of the held-out pairs
+            effects.append(effect_on(intervention, train.model, stay.held_out, subject))
     text = any(stay.pairs is None for stay in stays)
     return Kept(
         max_change=terms.max_change,
@@ -345,5 +337,5 @@ def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], t
         max_kl=terms.max_kl if text else None,
         kl=kl if text else None,
         effects=tuple(effects),
-        texts=tuple(texts),
+        texts=tuple(filter(None, texts)),
     )

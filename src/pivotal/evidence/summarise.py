@@ -17,17 +17,12 @@ from pivotal.evidence.checks import (
     paths_of,
     turned_away,
 )
-from pivotal.evidence.controls import (
-    overlap_of,
-    random_control,
-    search_permuted,
-    unseen_words,
-)
+from pivotal.evidence.controls import overlap_of, random_control, search_permuted, unseen_words
 from pivotal.evidence.evaluation import Evaluation, scores_of
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.redundancy import redundancy
-from pivotal.evidence.rivals import Rivals
+from pivotal.evidence.rivals import rivals_of
 from pivotal.evidence.side_effects import Subject, bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.evidence.verdict import HALF
 from pivotal.problem.batch import Work
@@ -214,7 +209,7 @@ class Collection:
         self._say("other phenomena", 0)
         others = bundled_phenomena() if self.others is None else self.others
         intervention, problem = examination.intervention, examination.problem
-        subject, rivals = Subject.of(problem.pairs), Rivals.of(examination, self.seed)
+        subject, rivals = Subject.of(problem.pairs), rivals_of(examination, self.seed)
         return with_others(evidence, intervention, problem.model, others, subject, rivals)
 
     def _say(self, phase: str, step: int) -> None:

@@ -78,10 +78,7 @@ def trace_held_out(examination: Examination, *, run: int, seed: int) -> Traces:
     most = min(_TRACES, most) if problem.pairs.asks_words else 0
     chosen = sorted(outcome.pair for outcome in _balanced(kept, most, rng))
     traces = trace_pairs(
-        problem.model,
-        intervention,
-        [problem.pairs[i] for i in chosen],
-        problem.direction[chosen].tolist(),
+        problem.model, intervention, [problem.pairs[i] for i in chosen], problem.direction[chosen].tolist()
     )
     return Traces(
         frame=_frame(problem.model, intervention),
@@ -106,10 +103,7 @@ def _balanced(outcomes: Sequence[PairOutcome], most: int, rng: random.Random) ->
 
 @torch.no_grad()
 def trace_pairs(
-    model: LanguageModel,
-    intervention: Intervention,
-    pairs: Sequence[MinimalPair],
-    directions: Sequence[int],
+    model: LanguageModel, intervention: Intervention, pairs: Sequence[MinimalPair], directions: Sequence[int]
 ) -> list[Trace]:
     """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
     return _followed(model, intervention, pairs, directions)[0] if pairs else []
@@ -117,11 +111,7 @@ def trace_pairs(
 
 @torch.no_grad()
 def trace_with_next(
-    model: LanguageModel,
-    intervention: Intervention,
-    pair: MinimalPair,
-    direction: int,
-    step: int,
+    model: LanguageModel, intervention: Intervention, pair: MinimalPair, direction: int, step: int
 ) -> tuple[Trace, Float[Tensor, "sides vocabulary"]]:
     """The trace of one sentence, and the log-probabilities of the token after a step on both sides, from one pass."""
     (trace,), states, (path,) = _followed(model, intervention, [pair], [direction])
@@ -129,10 +119,7 @@ def trace_with_next(
 
 
 def _followed(
-    model: LanguageModel,
-    intervention: Intervention,
-    pairs: Sequence[MinimalPair],
-    directions: Sequence[int],
+    model: LanguageModel, intervention: Intervention, pairs: Sequence[MinimalPair], directions: Sequence[int]
 ) -> tuple[list[Trace], Float[Tensor, "nodes sides width"], list[np.ndarray]]:
     """The traces, the states of both sides at all nodes but the root, and the nodes of each sentence."""
     if not all(pair.asks_words for pair in pairs):

@@ -23,14 +23,7 @@ from pivotal.problem.activations import states_of
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import OrdinaryText
 from pivotal.records.intervention import Intervention
-from pivotal.records.unit_profiles import (
-    Histogram,
-    Moment,
-    UnitProfile,
-    UnitProfiles,
-    WordChange,
-    Written,
-)
+from pivotal.records.unit_profiles import Histogram, Moment, UnitProfile, UnitProfiles, WordChange, Written
 from pivotal.units import Unit
 
 MOST_UNITS = 60
