@@ -35,7 +35,7 @@ def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run):
     best = summary["runs"][summary["best"]]
     closed, verdict = best["fidelity"], summary["verdict"]
     headline = next(line for line in said.splitlines() if "singular-or-plural in planted" in line)
-    assert "of the way to what it says after the partners of" in headline
+    assert "of the gap to the predictions after the partners of" in headline
     assert f"{100 * closed['asked']['value']:.1f}"[:3] in headline
     assert "preference" not in headline + verdict["sentence"] and "flip" not in headline + verdict["sentence"]
     assert closed["asked"]["value"] > 0.5 > closed["floor"][0]
@@ -49,7 +49,7 @@ def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run):
 
 def test_the_page_says_that_no_words_are_asked(run):
     page = (run[0] / "report.html").read_text()
-    assert "No words are asked: the list of the prompt is struck out" in page
+    assert "This question has no words: the list of the prompt is struck out" in page
     for words in ("of the target word", "Log-odds of “", "right when untouched", "among the two"):
         assert words not in page
     assert "--pair NUMBER --words WORD,WORD</code> shows the trace of any sentence" in page
@@ -96,7 +96,7 @@ def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run,
 def test_check_tells_how_much_the_lists_differ(lists):
     done = CliRunner().invoke(app, ["check", "planted", lists])
     assert done.exit_code == 0, done.output
-    assert "No words are asked. Between 120 prompts and their partners" in " ".join(done.output.split())
+    assert "This question has no words. Between 120 prompts and their partners" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_nothing_is_claimed_to_be_known_of_words():
     assert (knowledge.accuracy, knowledge.labelled, knowledge.mass, knowledge.rank) == (None, 0, None, None)
     assert knowledge.gap == pytest.approx(float(problem.clean_log_ratio.median()))
     assert knowledge.prefixes_towards == {"singular": 4, "plural": 4}
-    assert "No words are asked." in knowledge.told() and "probability" not in knowledge.told()
+    assert "This question has no words." in knowledge.told() and "probability" not in knowledge.told()
     assert problem.clean_accuracy is None and cue_swap(problem) is None
 
 

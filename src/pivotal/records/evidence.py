@@ -72,8 +72,8 @@ class Knowledge(Record, frozen=True, kw_only=True):
         """The figures in one line."""
         if self.mass is None:
             return (
-                f"No words are asked. Between {self.clusters:,} prompts and their partners, what the untouched model "
-                f"says next differs by a median KL of {self.gap:.3f}."
+                f"This question has no words. Between {self.clusters:,} prompts and their partners, the untouched "
+                f"predictions differ by a median KL of {self.gap:.3f}."
             )
         right = "No pair states what is right"
         if self.accuracy is not None:

@@ -114,7 +114,7 @@ def sentence(summary: Summary) -> str:
         flipped += f" (95% interval {interval(*summary.interval)})"
     else:
         share = f"{flip.replace('flip', 'close')} {with_interval(closed.asked)}"
-        flipped = f"{share} of the way to what it says after the partners of {summary.pairs.test:,} held-out prompts"
+        flipped = f"{share} of the gap to the predictions after the partners of {summary.pairs.test:,} held-out prompts"
     numbers = f"{fidelity}, KL {number(summary.kl)}{of}."
     bound = "".join(f" {said}" for said in broken_bounds(summary))
     what = f"{summary.phenomenon} in {summary.model}"
@@ -151,10 +151,8 @@ def strength_sentence(summary: Summary) -> str:
     """How strong the flips are. Without words, what counts as one."""
     before, after = summary.best_run.target
     if not summary.asks_words:
-        nearer = (
-            "edited, the model says what is nearer to what it says after the partner than to what it said"
-        )
-        return f"{percent(summary.flip_accuracy)} of the prompts flip: {nearer}. No words are asked."
+        nearer = "the edited prediction is nearer to the one after the partner than to the untouched one"
+        return f"{percent(summary.flip_accuracy)} of the prompts flip: {nearer}."
     return (
         f"Strength: the median probability of the target word, among the two words of a held-out pair, goes from "
         f"{percent(before)} to {percent(after)}."

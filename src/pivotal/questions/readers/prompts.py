@@ -1,5 +1,5 @@
 """Reader of two lists of prompts. What the model says next after a prompt of one list should become what it says after
-its partner in the other. No words are asked."""
+its partner in the other. The question has no words."""
 
 from __future__ import annotations
 
