@@ -1,6 +1,7 @@
 """How the tests of verbs run a command. Figures are not drawn here."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,13 @@ def pivotal() -> Run:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared by all workers: a command that locks the folder takes a copy, `own_run`."""
     return finished_run(tmp_path_factory, "run", "--runs", "2")
+
+
+@pytest.fixture
+def own_run(run_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run_folder, tmp_path / "own", ignore=shutil.ignore_patterns(".*")))
 
 
 @pytest.fixture(scope="session")

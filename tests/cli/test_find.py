@@ -31,7 +31,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal, tmp_path):
         "class 0",
         "→ plural",
         "Control, best run: 99 random sets",
-        "relaxed",
+        "Fidelity: the edit closes",
         "Next: Make the missing checks",
     ):
         assert part in done.out
@@ -43,40 +43,39 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal, tmp_path):
 
 
 @pytest.mark.parametrize("json_flag", [True, False])
-def test_a_finished_run_is_shown_again_and_not_run(pivotal, run_folder, json_flag):
-    # Another worker may hold the lock of the folder that all share.
+def test_a_finished_run_is_shown_again_and_not_run(pivotal, own_run, json_flag):
     def state():
-        return {path: path.stat().st_mtime_ns for path in run_folder.rglob("[!.]*")}
+        return {path: path.stat().st_mtime_ns for path in own_run.rglob("*")}
 
     before = state()
-    done = pivotal(*FIND, "--runs", "2", "--out", run_folder, *(["--json"] if json_flag else []))
+    done = pivotal(*FIND, "--runs", "2", "--out", own_run, *(["--json"] if json_flag else []))
     assert done.code == 0
-    assert f"This run was already finished: {run_folder}. Use --overwrite to run it again." in done.err
+    assert f"This run was already finished: {own_run}. Use --overwrite to run it again." in done.err
     assert "learn" not in done.err
     if json_flag:
-        assert done.json == json.loads((run_folder / "summary.json").read_text())
+        assert done.json == json.loads((own_run / "summary.json").read_text())
     else:
-        assert "3 of 64 units switch planted" in done.out and f"The run folder is {run_folder}" in done.out
+        assert "3 of 64 units switch planted" in done.out and f"The run folder is {own_run}" in done.out
     assert state() == before
 
 
-def test_a_run_that_died_before_its_report_is_completed(pivotal, run_folder, tmp_path):
+def test_a_run_that_died_before_its_report_is_completed(pivotal, own_run, tmp_path):
     """Killed, or out of disk space, after summary.json and before report.html."""
     died = tmp_path / "r"
-    shutil.copytree(run_folder, died, ignore=shutil.ignore_patterns("report.html", "figures"))
+    shutil.copytree(own_run, died, ignore=shutil.ignore_patterns("report.html", "figures"))
     (died / "checkpoint.pt").write_bytes(b"of the search that finished")
     done = pivotal(*FIND, "--runs", "2", "--out", died)
     assert done.code == 0 and f"read {died / 'report.html'}" in done.out
-    assert sorted(p.name for p in died.iterdir()) == sorted(p.name for p in run_folder.iterdir())
-    assert (died / "summary.json").read_bytes() == (run_folder / "summary.json").read_bytes()
+    assert sorted(p.name for p in died.iterdir()) == sorted(p.name for p in own_run.iterdir())
+    assert (died / "summary.json").read_bytes() == (own_run / "summary.json").read_bytes()
 
 
-def test_another_run_in_the_folder(pivotal, run_folder):
-    before = (run_folder / "summary.json").read_bytes()
-    done = pivotal(*FIND, "--runs", "3", "--out", run_folder)
+def test_another_run_in_the_folder(pivotal, own_run):
+    before = (own_run / "summary.json").read_bytes()
+    done = pivotal(*FIND, "--runs", "3", "--out", own_run)
     done.refused("holds another run", "runs is 2 there and 3 here")
     assert "Held-out pairs" not in done.err, "said before anything about the pairs"
-    assert (run_folder / "summary.json").read_bytes() == before
+    assert (own_run / "summary.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

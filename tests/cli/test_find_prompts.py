@@ -96,7 +96,9 @@ def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run,
 def test_check_tells_how_much_the_lists_differ(lists):
     done = CliRunner().invoke(app, ["check", "planted", lists])
     assert done.exit_code == 0, done.output
-    assert "This question has no words. Between 120 prompts and their partners" in " ".join(done.output.split())
+    assert "This question has no words. Between 120 prompts and their partners" in " ".join(
+        done.output.split()
+    )
 
 
 @pytest.mark.parametrize(
