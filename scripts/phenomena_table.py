@@ -98,7 +98,7 @@ _ABOUT = """<!-- Made by scripts/phenomena_table.py; edit the script and run it 
 
 # Bundled phenomena
 
-Ask a question without writing one: pivotal comes with {count} phenomena, and every verb takes their names:
+pivotal comes with {count} phenomena, whose names every command takes:
 
 ```
 pivotal find wiki-lstm reflexive-gender
@@ -109,10 +109,10 @@ Each is a [template file](ask-your-own-question.md) in `src/pivotal/assets/pheno
 counterfactual prefix, and both labels occur equally often.
 
 The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs.
-**Bold**: the model knows the phenomenon, which means that the 95% interval is above 50% for each of the two labels.
-Otherwise flipped preferences mean little. \\*: the model can score only some of the pairs. In `gender-bias` neither
-word is right, and the table shows how often the model prefers *he*. The intervals are in
-`docs/results/phenomena.json`, measured by `python scripts/phenomena_table.py`.
+**Bold**: the model knows the phenomenon, because the 95% interval is above 50% for each label; otherwise flipped
+preferences mean little. \\*: the model can score only some of the pairs. In `gender-bias` neither word is right, and
+the table shows how often the model prefers *he*. The intervals are in `docs/results/phenomena.json`, measured by
+`python scripts/phenomena_table.py`.
 
 | phenomenon | labels | example | {models} |
 |---|---|---|{rules}
@@ -131,7 +131,7 @@ def _row(name: str, file: TemplateFile, found: Mapping[str, Any]) -> str:
     cells = [
         f"`{name}`",
         " / ".join(file.labels),
-        _cell(file.summary),
+        _cell(file.summary.partition(": ")[2]),
         *(_accuracy(found.get(model), file.labels) for model in MODELS),
     ]
     return f"| {' | '.join(cells)} |\n"

@@ -176,4 +176,4 @@ def test_another_package_adds_a_verb(tmp_path):
     """It works beside a broken one, about which the user reads a sentence."""
     done = with_plugins(tmp_path, "-m", "pivotal", "greet", "--name", "Ada")
     assert done.stdout == "hello Ada\n"
-    assert "The verb 'broken' of toy_verbs:missing cannot be loaded" in done.stderr
+    assert "The command 'broken' of toy_verbs:missing cannot be loaded" in done.stderr
