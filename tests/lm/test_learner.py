@@ -15,6 +15,7 @@ from pivotal.lm.cross_entropy import cross_entropy, plain_softmax_gradient_
 from pivotal.lm.learner import SeedLearner, Stream, fold, stream_loss
 from pivotal.lm.network import GATES, Network
 from pivotal.lm.recipes import settings_of
+from pivotal.models.replay import Replay
 
 WORDS, EOS = 50, 1
 CPU = torch.device("cpu")
@@ -28,8 +29,11 @@ def ids() -> np.ndarray:
     return found
 
 
-def learner(ids: np.ndarray, seed: int = 0, recipe: str = "fast", **given: Any) -> SeedLearner:
-    return SeedLearner(settings_of(recipe, {**SMALL, **given}), WORDS, Stream.of(ids, EOS, CPU), seed, CPU)
+def learner(
+    ids: np.ndarray, seed: int = 0, recipe: str = "fast", device: torch.device = CPU, **given: Any
+) -> SeedLearner:
+    settings = settings_of(recipe, {**SMALL, **given})
+    return SeedLearner(settings, WORDS, Stream.of(ids, EOS, device), seed, device)
 
 
 class Example:
@@ -142,9 +146,28 @@ def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids):
     """With random numbers of its own: those of a GPU mean nothing to a CPU."""
     first, second = learner(ids), learner(ids)
     first.step(1e-2)
-    second.load_state_dict({**first.state_dict(), "random": torch.zeros(16, dtype=torch.uint8)})
+    saved = {**first.state_dict(), "random": torch.zeros(16, dtype=torch.uint8)}
+    saved["optimizer"]["param_groups"][0]["capturable"] = True  # which a recording needs
+    second.load_state_dict(saved)
+    assert not second._optimizer.param_groups[0]["capturable"]
     second.step(1e-2)
     assert math.isfinite(second.take_loss()) and second.row == 14
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("recipe", ["fast", "gulordava"])
+def test_an_update_computes_the_same_replayed_or_not_and_beside_another_seed(ids, recipe):
+    device, found = torch.device("cuda"), []
+    for seeds, replayed in (((1,), True), ((1,), False), ((0, 1), True)):
+        learners = [learner(ids, seed, recipe, device, precision="fp16", dropout=0.3) for seed in seeds]
+        for _ in range(12):
+            for one in learners:
+                one._replay = one._replay if replayed else Replay(None)
+                one.step(1e-2)
+        found.append(learners[-1].weights())
+    for name, weight in found[0].items():
+        torch.testing.assert_close(found[1][name], weight, rtol=0, atol=1e-5)
+        torch.testing.assert_close(found[2][name], weight, rtol=0, atol=1e-5)
 
 
 def test_an_update_that_overflows_is_left_out(ids):

@@ -82,7 +82,7 @@ class SeedLearner:
         self.network.place(device)
         self.network.random.manual_seed(seed)
         parameters, accelerated = list(self.network.parameters()), device.type == "cuda"
-        self._rate = torch.full((), settings.rate, device=device)
+        self._rate = torch.full((), float(settings.rate), device=device)
         self._optimizer: torch.optim.Optimizer
         if settings.optimizer == "sgd":
             self._optimizer = torch.optim.SGD(parameters, lr=self._rate, fused=True)
@@ -212,7 +212,9 @@ class SeedLearner:
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         self.network.load_state_dict(saved["network"])
-        self._optimizer.load_state_dict(saved["optimizer"])
+        # The groups have only settings. One of them, for recordings, is another on a GPU than on a CPU.
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({**saved["optimizer"], "param_groups": groups})
         self._scale.restore(saved["scale"])
         if len(saved["random"]) == len(self.network.random.get_state()):
             self.network.random.set_state(saved["random"])  # a CPU and a GPU have different random numbers

@@ -115,7 +115,7 @@ class Replay:
     replay the recording. Without a device to record on, every call runs it. What it returns is nested data of tensors.
 
     A function that draws from a generator of its own (`random`) gets memory of its own too, so that its replays may run
-    beside others, in another stream.
+    beside others. Call it in a stream of its own: recordings of one stream share the memory that cuBLAS works in.
     """
 
     def __init__(self, device: torch.device | None, random: torch.Generator | None = None) -> None:
@@ -164,8 +164,11 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 @contextmanager
 def _on_side_stream() -> Iterator[None]:
-    """Within the block, work on another stream, because the usual one cannot be recorded."""
+    """Within the block, work on a stream that can be recorded: the current one, or another if it is the default."""
     usual, other = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
+    if usual != torch.cuda.default_stream():
+        yield
+        return
     other.wait_stream(usual)
     with torch.cuda.stream(other):
         yield
