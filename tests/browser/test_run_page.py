@@ -83,6 +83,13 @@ def test_code_is_copied(run_page, opened):
     assert at.evaluate("navigator.clipboard.readText()") == box.locator("code").inner_text().strip()
 
 
+def test_code_is_wrapped_between_its_words(run_page, opened):
+    """An option such as --max-units that is broken at a hyphen is read as something else."""
+    at = opened(run_page, PHONE).page
+    options = at.locator(".code span", has_text="--").all()
+    assert options and all(option.bounding_box()["height"] < 30 for option in options)
+
+
 def test_marks_have_texts_for_the_pointer(run_page, opened):
     at = opened(run_page).page
     for name in ("by-construction", "drop-one", "dose", "values", "control"):

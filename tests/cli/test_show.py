@@ -62,6 +62,16 @@ def test_a_finished_run(pivotal, run_folder):
         assert part in done.out, part
 
 
+def test_pairs_that_could_not_be_asked_are_told(pivotal, copy):
+    summary = json.loads((copy / "summary.json").read_text())
+    summary["rejected"] = {"total": 2, "reasons": {"outside the vocabulary: blorg": 2}}
+    (copy / "summary.json").write_text(json.dumps(summary))
+    assert (
+        "2 pairs could not be used with this model: outside the vocabulary: blorg (2)."
+        in pivotal("show", copy).out
+    )
+
+
 def test_the_newest_run_without_a_name(pivotal, copy, monkeypatch):
     monkeypatch.chdir(copy.parent)
     assert pivotal("show").code == 2

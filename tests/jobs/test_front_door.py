@@ -1,6 +1,7 @@
 """`pivotal.find` takes what people have: a loaded model with its tokenizer or words, and a question in any form."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,7 +59,10 @@ def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_pa
     assert {str(unit) for unit in finding.folder.intervention().units} == module.units
     assert finding.summary.flip_accuracy == 1
     page = write_report(finding.folder).read_text(encoding="utf-8")
-    assert "load_model(module, tokenizer)  # what you gave" in page and "certify run --model PATH" in page
+    assert (
+        "load_model(module, tokenizer)  # what you gave" in page
+        and "certify run <span>--model</span> PATH" in page
+    )
 
 
 def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:
@@ -92,6 +96,24 @@ def test_a_module_computes_where_it_is_and_in_its_own_format_unless_told(module)
     assert half.dtype == torch.float32, "a CPU computes in full precision"
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_module_that_does_more_than_its_parts_is_refused(first):
+    def forward(ids, between=lambda states: states, after=lambda logits: logits):
+        states = module.rnn(module.embedding(ids if first else ids.T))[0]
+        logits = after(module.output(between(states)))
+        return (logits if first else logits.transpose(0, 1)), states
+
+    module = Recurrent()
+    module.rnn.batch_first = first
+    for allowed in ({}, {"after": lambda logits: logits.softmax(-1)}, {"after": lambda _: 1 / 0}):
+        module.forward = partial(forward, **allowed)
+        assert pivotal.load_model(module, module.words).hidden == 64
+    for more in ({"between": torch.relu}, {"after": torch.tanh}):
+        module.forward = partial(forward, **more)
+        with pytest.raises(PivotalError, match="such as an activation between them"):
+            pivotal.load_model(module, module.words)
+
+
 def test_a_transformer_in_memory_is_not_moved():
     given = random_model("llama"), tokenizer()
     model = pivotal.load_model(*given, device="cpu", dtype="float32", batch_nodes=512)
@@ -114,6 +136,8 @@ def test_a_transformer_in_memory_is_not_moved():
         (Recurrent(), list(range(27)), "needs its words"),
         (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, each once, but .* are \[1, 2\]"),
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
+        (Recurrent(), ["a"], r"one word for each row .* but Recurrent has 49 rows and 1 words"),
+        (["a"], Recurrent(), "a path or a torch module, but this is a list"),
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
         ("a" * 300, None, "is not one of these"),

@@ -180,6 +180,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         tables.unseen_sentence(summary),
         evidence.redundancy_sentence(summary.evidence.redundancy if summary.evidence else None),
         tables.clean_sentence(summary),
+        tables.skipped_sentence(summary.rejected),
         tables.seconds_sentence(summary),
     ]
     terminal.result(headline, *shown)

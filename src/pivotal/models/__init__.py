@@ -65,14 +65,14 @@ def load_model(
                 "given with it. Leave them out, or load it again with them."
             )
         return spec
-    if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
-        raise PivotalError(
-            f"{spec} has its own words and name, but others were given with it. Leave them out."
-        )
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
             f"A model is a name (`pivotal list models`), a path or a torch module, but {what}."
+        )
+    if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
+        raise PivotalError(
+            f"{spec} has its own words and name, but others were given with it. Leave them out."
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"batch_nodes must be 1 or more, but it is {batch_nodes}.")

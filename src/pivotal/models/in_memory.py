@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import PurePath
 from typing import Any
 
+import torch
 from torch import nn
 
 from pivotal.errors import PivotalError
@@ -25,7 +27,7 @@ def wrapped(
     recurrent one."""
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         return _transformer(module, tokenizer, name, priming)
-    modules = [_only(module, kinds) for kinds in (nn.Embedding, _RECURRENT, nn.Linear)]
+    modules = _parts(module)
     embedding, recurrent, output = modules
     if None in modules:
         raise PivotalError(
@@ -40,6 +42,17 @@ def wrapped(
             f"weights, but this {type(module).__name__} has {other[0]}. Wrap it with pivotal.models.ModuleLM."
         )
     words = _words(tokenizer, module)
+    if (rows := embedding.num_embeddings) != len(words):
+        raise PivotalError(
+            f"A recurrent module needs one word for each row of its embedding, but {type(module).__name__} has "
+            f"{rows:,} rows and {len(words):,} words were given."
+        )
+    if not _is_its_parts(module):
+        raise PivotalError(
+            "A recurrent module in memory gives the logits that its embedding, its recurrent part and its output layer "
+            f"give in turn, but the forward method of this {type(module).__name__} gives others: it does more, such as "
+            "an activation between them. Wrap it with pivotal.models.ModuleLM(name, module, words, sites)."
+        )
     start = priming if priming is not None else "<eos>" * ("<eos>" in words)
     called = name or type(module).__name__
     return RecurrentLM.from_modules(called, embedding, recurrent, output, words, priming=start, **how)
@@ -48,11 +61,36 @@ def wrapped(
 def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:
     if not callable(tokenizer):
         raise PivotalError(
-            f"A Hugging Face model needs its tokenizer, but it was given {tokenizer!r:.80}. Write "
-            "load_model(model, tokenizer), with AutoTokenizer.from_pretrained of the same name."
+            "A Hugging Face model needs its tokenizer, but it came with "
+            f"{'none' if tokenizer is None else repr(tokenizer)[:80]}. Give it after the model, as in find(model, "
+            "tokenizer, question) and load_model(model, tokenizer): AutoTokenizer.from_pretrained of the same name."
         )
     called = name or PurePath(module.config.name_or_path).name or type(module).__name__
     return TransformersLM(called, module, tokenizer, priming=priming)
+
+
+def _parts(module: nn.Module) -> list[Any]:
+    return [_only(module, kinds) for kinds in (nn.Embedding, _RECURRENT, nn.Linear)]
+
+
+@torch.no_grad()
+def _is_its_parts(module: nn.Module) -> bool:
+    """Whether the module gives the logits or probabilities of its parts one after another. True if it cannot be asked:
+    its forward method may take more than ids."""
+    try:
+        copied = deepcopy(module).eval().float()
+        embedding, recurrent, output = _parts(copied)
+        ids = torch.arange(min(4, embedding.num_embeddings), device=embedding.weight.device)[None]
+        # The module may turn the ids, so that its recurrent part has the steps first.
+        parts = [
+            output(recurrent(embedding(given))[0]).flatten(0, 1).log_softmax(-1) for given in (ids, ids.T)
+        ]
+        said = copied(ids)
+        said = (said[0] if isinstance(said, tuple) else said).reshape(parts[0].shape)
+    except Exception:
+        return True
+    forms = said.log_softmax(-1), said.log()  # the latter of probabilities
+    return any(torch.allclose(form, part, atol=1e-3) for form in forms for part in parts)
 
 
 def _only(module: nn.Module, kinds: type | tuple[type, ...]) -> Any:
@@ -68,6 +106,7 @@ def _words(tokenizer: Any, module: nn.Module) -> Sequence[str]:
     if listed and all(isinstance(word, str) for word in tokenizer):
         return tokenizer
     raise PivotalError(
-        f"A recurrent module needs its words, a list in the order of their ids or a mapping to ids, but "
-        f"{type(module).__name__} was given {tokenizer!r:.80}. Write load_model(module, words)."
+        "A recurrent module needs its words, a list in the order of their ids or a mapping to ids, but "
+        f"{type(module).__name__} came with {'none' if tokenizer is None else repr(tokenizer)[:80]}. Give them after "
+        "the module, as in find(module, words, question) and load_model(module, words)."
     )

@@ -140,7 +140,7 @@ def example_sentence(summary: Summary) -> str:
     wanted = summary.labels.index(example.direction)
     target, other = shown(example.words[wanted]), shown(example.words[1 - wanted])
     flips = "A typical flip" if summary.flip_accuracy >= 0.5 else "One that flips"
-    kind = flips if after > 0.5 else "A typical sentence; none flips"
+    kind = flips if after > 0.5 else "None flips; a typical sentence"
     return (
         f"{kind}, to {example.direction}: “{example.prefix} …” {other} {percent(1 - before)} → {percent(1 - after)}, "
         f"{target} {percent(before)} → {percent(after)} (probabilities among the two words)."

@@ -55,6 +55,7 @@ def environment() -> Environment:
         "anchor": anchor,
         "counted": counted,
         "coded": coded,
+        "unbroken": unbroken,
         "digest": _digest,
         "thousands": "{:,}".format,
         "seconds": "{:,.0f} s".format,
@@ -84,6 +85,11 @@ def coded(text: str) -> Markup:
     """Text whose options, and what stands between backquotes, are code."""
     code = r"`([^`]+)`|(?<![\w-])(--[a-z-]+(?: (?:full|text|natural|words|[\d.]*\d)\b)?)"
     return Markup(re.sub(code, r"<code>\1\2</code>", str(escape(text))))
+
+
+def unbroken(code: str) -> Markup:
+    """Code that is wrapped at spaces, never within an option such as --max-units."""
+    return Markup(re.sub(r"(\S*-\S*)", r"<span>\1</span>", str(escape(code))))
 
 
 def _digest(script: str) -> str:

@@ -242,7 +242,7 @@
     byId("verdict").textContent = said;
     byId("words").replaceChildren(...seen.words.map((_, i) => bars(seen, i)));
     const facts = [
-      [number(after - before), `log-odds of “${wanted}” moved`],
+      [number(after - before), `log-odds moved towards “${wanted}”`],
       [number(seen.kl, 3), "KL, mean over the sentence"],
       [number(seen.kl_last, 3), "KL at the last word"],
     ];
