@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tutorial
 #
-# Find, apply, check and save the units that switch the number of a verb, step by step in Python. It takes about a
+# Find, evaluate, apply and save the units that switch the number of a verb, step by step in Python. It takes about a
 # minute on two cores. The page is also a [notebook](tutorial.ipynb) and a [script](tutorial.py). `pivotal.find` does
 # most of these steps in one call ([Start](start.md)).
 #
@@ -23,16 +23,15 @@ for word, probability in model.next_words("The doctors near the car", k=3):
     print(f"{word:6} {probability:.2f}")
 
 # %% [markdown]
-# We ask with **minimal pairs**: a prefix and two words that may follow it. The **cue**, in brackets, is the word that
-# decides which of the two is right.
+# A question is a set of **minimal pairs**: a prefix and two words that may follow it. The **cue**, in brackets, is the
+# word that decides which of the two is right.
 
 # %%
 pairs = pivotal.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
-# We hold out about 1,000 pairs; no prefix is in both parts. To save time, this tutorial trains on 2,000 of the
-# others.
+# Hold out about 1,000 pairs; no prefix is in both parts. To save time, train on 2,000 of the others.
 
 # %%
 train, test = pairs.split(test=1000, seed=0)
@@ -57,9 +56,9 @@ found.plot()
 # %% [markdown]
 # ## Evaluate
 #
-# How often does the preference flip on held-out pairs, for each construction and direction, and how much does each
-# unit contribute? The KL divergence measures how much the predictions change. Flips alone are weak evidence that the
-# model uses these units: `pivotal.find` makes further checks and ends with a [verdict](evidence.md).
+# How often does the preference flip on held-out pairs, and how much does each unit contribute? The KL divergence
+# measures how much the predictions change. Flips alone are weak evidence that the model uses these units:
+# `pivotal.find` makes further checks and ends with a [verdict](evidence.md).
 
 # %% tags=["varies"]
 scores = pivotal.evaluate(found.best, problem.on(test))
@@ -96,7 +95,7 @@ trace.plot()
 # ## Certify
 #
 # Is every unit needed? Is there a better set? A certificate removes each unit, swaps it for others, and tries every
-# single unit. If it does not hold, it names the better set. This example spends little effort; the command [`pivotal
+# single unit. If it does not hold, it names the better set. This example spends little effort; [`pivotal
 # certify`](certify.md) is thorough.
 
 # %% tags=["varies"]
@@ -120,33 +119,17 @@ except pivotal.PivotalError as error:
     print(str(error).split(",")[0])
 
 # %% [markdown]
-# ## A question of your own
+# ## Another question
 #
-# Pairs can come from [a file](bring-your-own-pairs.md) or from code. Do the number units also decide reflexive
-# pronouns, *himself* or *themselves*? The search has seen none of them.
+# Do the number units also decide reflexive pronouns, *himself* or *themselves*? The search has seen none of them. Here
+# the pairs are bundled; your own can come from [a file or from code](bring-your-own-pairs.md).
 
 # %%
-from itertools import product
-
-NOUNS = {"actor": "actors", "doctor": "doctors", "king": "kings", "player": "players", "poet": "poets"}
-VERBS = ("hurt", "defended", "blamed", "introduced", "killed", "found")
-PLACES = ("", "near the car", "behind the houses", "with the books")
-made = [
-    pivotal.questions.MinimalPair(
-        f"The {noun} {place} {verb}", 1, ("himself", "themselves"), label, place or "plain"
-    )
-    for nouns, verb, place in product(NOUNS.items(), VERBS, PLACES)
-    for noun, label in zip(nouns, pairs.labels, strict=True)
-]
-reflexives = pivotal.questions.PairSet("reflexives", pairs.labels, tuple(made))
-reflexives
-
-# %%
-asked = problem.on(reflexives)
+asked = problem.on(pivotal.load_phenomenon("reflexive-number"))
 print(f"The untouched model is right on {asked.clean_accuracy:.0%} of {len(asked)} pairs.")
 
 # %% tags=["varies"]
-pivotal.evaluate(found.best, asked)
+print("Flipped:", pivotal.evaluate(found.best, asked).flip_accuracy)
 
 # %% [markdown]
 # To find the units that switch *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command

@@ -16,6 +16,7 @@ from tests.paths import ROOT
 from tests.processes import python
 from typer.main import get_command
 
+import pivotal
 from pivotal.cli.main import app
 
 DOCS = ROOT / "docs"
@@ -53,6 +54,16 @@ def test_python_of_a_page_prints_what_the_page_says(page, tmp_path, monkeypatch,
         elif kind == "text":
             assert said == content
     assert ran
+
+
+def test_every_template_file_of_the_page_makes_pairs(tmp_path):
+    files = [
+        (title, text) for _, title, text in FENCE.findall(text_of(DOCS / "ask-your-own-question.md")) if title
+    ]
+    assert len(files) >= 4
+    for title, text in files:
+        (tmp_path / title).write_text(text, encoding="utf-8")
+        assert len(pivotal.load_phenomenon(str(tmp_path / title))) > 1, title
 
 
 SHORTER = {"runs=2": "runs=1", "problem.on(test)": "problem.on(test[::5])"}
