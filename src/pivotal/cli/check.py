@@ -44,10 +44,10 @@ def check(
     device: shared_options.Device = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Check a question before a search: what the model can score and knows, and which words training and held-out pairs
-    share.
+    """Check a question before a search: what the model can score, what it knows, and which words training and held-out
+    pairs share.
 
-    A folder with several questions, such as blimp:FOLDER, is checked question by question. --words only shows how the
+    A folder with several questions, such as blimp:FOLDER, is checked one question at a time. --words only shows how the
     model reads some words: whether it knows them, their tokens after another word, and similar words.
     """
     if options.words is not None:

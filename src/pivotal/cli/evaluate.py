@@ -25,7 +25,7 @@ _READING = ("lower", "unknown", "columns", "skip_bad")
 @dataclass(frozen=True)
 class EvaluateOptions:
     labels: str = ""
-    """Which labels of the other question mean the labels of the intervention, e.g. he=male,she=female."""
+    """How labels of the other question map to those of the intervention, e.g. he=male,she=female."""
     part: Literal["test", "train", "all"] | None = None
     """Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."""
     panel: bool = False

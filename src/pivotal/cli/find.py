@@ -55,11 +55,11 @@ class FindOptions:
     """A named set of options of the search, e.g. paper, which also means --values unbounded."""
     controls: int = CONTROLS
     """Number of random sets of the same size, with learned values, that the best run is compared with. With fewer than
-    99 the verdict is 'nudge' at best, with fewer than 19 'no evidence'. A finished run gets the sets that it lacks."""
+    99 the verdict is 'nudge' at best, with fewer than 19 'no evidence'. Missing sets are added to a finished run."""
     evidence: Literal["none", "quick", "full"] = "quick"
     """How much is checked before the verdict. none: only held-out scores and random sets. quick: every check but
-    permuted labels and other phenomena. full: these two and redundancy as well. A finished run gets the checks that it
-    lacks."""
+    permuted labels and other phenomena. full: these two and redundancy as well. Missing checks are added to a finished
+    run."""
     batch_nodes: int | None = None
     """Memory bound of a transformer: how many prefixes, times runs, are computed at once. Default: 4096, or
     fewer for a large model on a CPU."""

@@ -22,7 +22,7 @@ def serve(
 ) -> None:
     """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.
 
-    A folder of runs, such as runs/, also gives a table of them side by side. The page can try your own pairs and start
+    For a folder of runs, such as runs/, the page starts with a table of them. The page can try your own pairs and start
     a search. Only this machine can reach it. Ctrl-C stops the server and saves a running search.
     """
     from pivotal.cli.list import RUNS

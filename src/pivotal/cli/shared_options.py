@@ -162,7 +162,7 @@ class RunOptions:
     run: int | None = None
     """Which run of the folder, by number. Default: the best run on training pairs."""
     model: str | None = None
-    """Where the model is now. Default: where the run found it."""
+    """The model, if it has moved since the run."""
     priming: str | None = None
     """Text that the model reads before every sentence. Default: the run's."""
     dtype: Dtype | None = None

@@ -46,8 +46,8 @@ def trace(
     sentence: Annotated[
         str | None,
         argument(
-            "A sentence with the word asked about, e.g. “The doctor near the cars admires it”. What follows that word "
-            "is left out."
+            "A sentence with the word asked about, e.g. “The doctor near the cars admires it”. Words after it are "
+            "ignored."
         ),
     ] = None,
     json: shared_options.Json = False,

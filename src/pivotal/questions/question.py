@@ -82,7 +82,7 @@ class Question:
     """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
     “ + ”."""
     labels: str = ""
-    """For several questions: which labels of the others mean the labels of the first, e.g. he=male,she=female."""
+    """For several questions: how labels of the others map to those of the first, e.g. he=male,she=female."""
     skip_bad: bool = False
     """Skip and list the rows of a file that cannot be read, instead of refusing the file."""
 

@@ -73,8 +73,8 @@ class Exchange(Selection):
     rounds: int = 20
     """Maximum number of swaps."""
     candidates: int = 6
-    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. One or two
-    units have sixteen swaps in all."""
+    """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. With one
+    or two units, sixteen swaps are scored in all."""
     sample: int = 64
     """Distinct prefixes on which swaps are proposed. 0 uses all."""
     polish: int = 8

@@ -38,7 +38,7 @@ class RelaxedSettings(Selection):
     """The settings of the relaxed loop and of the hardening."""
 
     refit: int = 60
-    """Updates of the values with a fixed hard mask, half as many if thinning goes on. 0 keeps the learned values."""
+    """Updates of the values with a fixed hard mask, half as many between removals. 0 keeps the learned values."""
     updates: int = 160
     """Gradient steps on mask logits and values."""
     anneal: float = 0.65
