@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
 from tests.exports.peer import in_batches  # noqa: E402
-from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf  # noqa: E402
+from tests.exports.with_llama_cpp import FLOAT32, adding, in_peer, write_gguf  # noqa: E402
 
 MODEL = "smollm2-135m"
 PEERS = ("pyvene", "nnsight", "transformer-lens")
@@ -167,7 +167,7 @@ def in_llama_cpp(
         arguments = ["--model", *model, *more]
         cases.append({"arguments": arguments, "rows": [asked.rows[n] for n in asked.of(row)]})
     with tempfile.TemporaryDirectory() as place:
-        arrays = llama_cpp(peers / "xllamacpp" / "bin" / "python", Path(place), cases)
+        arrays = in_peer(peers / "xllamacpp" / "bin" / "python", "llama_cpp.py", Path(place), cases)
     made = np.zeros((len(asked.rows), arrays[0].shape[1]), dtype=np.float32)
     for row, array in enumerate(arrays):
         made[asked.of(row)] = array

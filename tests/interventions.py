@@ -14,14 +14,5 @@ def intervention_of(
     model: LanguageModel, units: Sequence[Unit], values: Any, steps: Any = "every", **more: Any
 ) -> Intervention:
     """An intervention of these units, whose directions are singular and plural."""
-    return Intervention(
-        units=tuple(units),
-        directions=("singular", "plural"),
-        values=np.array(values),
-        steps=steps,
-        model=model.name,
-        model_fingerprint=model.fingerprint(),
-        phenomenon="planted",
-        data_fingerprint="",
-        **more,
-    )
+    about = (steps, model.name, model.fingerprint(), "planted", "")
+    return Intervention(tuple(units), ("singular", "plural"), np.array(values), *about, **more)

@@ -50,11 +50,10 @@ class Stopped(Exception):
 
 
 class Memory:
-    """A checkpoint that goes through torch's files, as a run folder's does. It saves after step `due_at`, and stops
-    after step `stop_at` with the state saved."""
+    """A checkpoint that goes through torch's files, as a run folder's does. It saves after step `stop_at` and stops."""
 
-    def __init__(self, due_at: int | None = None, stop_at: int | None = None) -> None:
-        self._due_at, self._stop_at, self._steps = due_at, stop_at, 0
+    def __init__(self, stop_at: int) -> None:
+        self._stop_at, self._steps = stop_at, 0
         self._content: bytes | None = None
         self._reached: tuple[Intervention, ...] = ()
 
@@ -72,7 +71,7 @@ class Memory:
 
     def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
         self._steps += 1
-        if state is not None and self._steps in (self._due_at, self._stop_at):
-            self.save(state())
         if self._steps == self._stop_at:
+            if state is not None:
+                self.save(state())
             raise Stopped

@@ -51,13 +51,8 @@ class Process:
             path.write_text(given if path.name == "in" else "", encoding="utf-8")
         self._streams = streams[1:]
         self.returncode: int | None = None
-        asked = {
-            "module": module,
-            "arguments": [str(argument) for argument in arguments],
-            "cwd": str(cwd or Path.cwd()),
-            "env": {**os.environ, **(env or {})},
-            "streams": [str(path) for path in streams],
-        }
+        asked = {"module": module, "cwd": str(cwd or Path.cwd()), "env": {**os.environ, **(env or {})}}
+        asked |= {"arguments": list(map(str, arguments)), "streams": list(map(str, streams))}
         self.pid: int = _ask(asked)
 
     @property
@@ -114,8 +109,10 @@ def locked_elsewhere(folder: Path) -> Iterator[None]:
     held = locked(folder)
     with ThreadPoolExecutor(1) as other:
         other.submit(held.__enter__).result()
-        yield
-        other.submit(held.__exit__, None, None, None).result()
+        try:
+            yield
+        finally:
+            other.submit(held.__exit__, None, None, None).result()
 
 
 def until(true: Callable[[], object], timeout: float = 600, pause: float = 0.01) -> None:

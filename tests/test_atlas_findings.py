@@ -5,19 +5,14 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
-from tests.paths import ROOT
+from tests.paths import ROOT, loaded
 
 from pivotal.report.atlas.entries import Atlas
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import atlas_findings
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
-    return atlas_findings
+    return loaded("atlas_findings")
 
 
 @pytest.fixture(scope="module")

@@ -90,18 +90,6 @@ def test_generated_texts_go_on_from_the_prompt(model):
     assert greedy[0].split()[5] == likeliest[0]
 
 
-def test_generating_under_an_intervention_edits_the_new_words_too(model):
-    intervention = some_intervention(model)
-    edited = model.intervened(intervention, "plural")
-    text = edited.generate(PROMPT, words=3, temperature=0.0)[0]
-    # Greedy text is what next_words gives when asked again with every word that has been said.
-    for n in range(5, 8):
-        said = text.split()
-        asked = [word for word, _ in edited.next_words(" ".join(said[:n])) if word != "<unk>"]
-        assert said[n] == asked[0]
-    assert text != model.generate(PROMPT, words=3, temperature=0.0)[0]
-
-
 def test_an_intervention_found_with_another_priming_is_refused(model):
     primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
     with pytest.raises(PivotalError, match="needs the priming that it was found with"):

@@ -3,7 +3,7 @@
 from types import ModuleType
 
 import pytest
-from tests.paths import ROOT, loaded
+from tests.paths import loaded
 
 
 @pytest.fixture
@@ -12,8 +12,7 @@ def rates() -> ModuleType:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+def bench() -> ModuleType:
     return loaded("calibration", "benchmarks")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.paths import ROOT
+from tests.paths import FENCE, ROOT, code_of
 from tests.processes import python
 from typer.main import get_command
 
@@ -23,8 +23,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 README = ROOT / "README.md"
 sys.path.append(str(ROOT / "scripts"))
-
-FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
 
 
 def text_of(page: Path) -> str:
@@ -114,8 +112,7 @@ def test_the_page_of_the_tutorial_has_its_cells_and_figures():
     import tutorial
 
     page = text_of(tutorial.PAGE)
-    code = [content for kind, _, content in FENCE.findall(page) if kind == "python"]
-    assert code == [cell.text + "\n" for cell in tutorial.cells() if not cell.markdown]
+    assert code_of("tutorial") == [cell.text + "\n" for cell in tutorial.cells() if not cell.markdown]
     assert all(cell.text in page for cell in tutorial.cells()), "make it again: python scripts/tutorial.py"
 
 

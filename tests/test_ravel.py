@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.paths import ROOT, SHARED, loaded
+from tests.paths import SHARED, loaded
 from torch import Tensor, nn
 
 from pivotal import PivotalError
@@ -55,8 +55,7 @@ class Planted(nn.Module):
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+def bench() -> ModuleType:
     return loaded("ravel", "benchmarks")
 
 

@@ -88,14 +88,9 @@ def test_it_finds_units_in_an_empty_environment(wheel, tmp_path):
     cleared = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     asked = ["demo", "planted", "planted", "--evidence", "none", "--controls", "0"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run(
-        [environment / "bin" / "pivotal", *asked, "--quiet", "--json", "--out", "run"],
-        cwd=tmp_path,
-        env=cleared,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [environment / "bin" / "pivotal", *asked, "--quiet", "--json", "--out", "run"]
+    how = {"cwd": tmp_path, "env": cleared, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **how)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["flip_accuracy"] > 0.9
     assert (tmp_path / "run" / "report.html").is_file()

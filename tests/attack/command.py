@@ -25,6 +25,8 @@ MEMORY = 1000
 """Megabytes by which one command may raise the memory of the process."""
 LIMIT = 6 << 30
 """Bytes of memory that this process may have, so that a bad case does not take the machine with it."""
+WHILE_RUNNING = ("torch._dynamo", "altair", "pivotal.jobs.find", "pivotal.report.page", "pivotal.lm.training")
+"""What most commands import while they run."""
 CODES = (0, 2)
 """The exit codes of a command that was not stopped: done, and refused."""
 
@@ -161,15 +163,8 @@ def fork(arguments: Sequence[str], prepare: Callable[[], object] = lambda: None)
 
 @cache
 def _load() -> None:
-    """Import what most commands import while they run. A forked process would import it each time, which takes longer
-    than the command itself."""
-    for name in (
-        "torch._dynamo",
-        "altair",
-        "pivotal.jobs.find",
-        "pivotal.report.page",
-        "pivotal.lm.training",
-    ):
+    """A forked process would import it each time, which takes longer than the command itself."""
+    for name in WHILE_RUNNING:
         import_module(name)
 
 

@@ -9,9 +9,7 @@ from typing import Any
 from tests.attack.command import Done
 from tests.attack.materials import RECIPE, Materials
 from tests.attack.place import words
-
-TIMES = ("seconds", "search_seconds", "total_seconds", "started", "versions", "machine", "command", "folder")
-"""What may differ between two runs of the same job."""
+from tests.stored_json import timeless
 
 
 @dataclass(frozen=True)
@@ -46,13 +44,6 @@ def jobs() -> list[Job]:
         Job("study", _study, _rows),
         Job("train-lm", _train, lambda out: (out / "model.safetensors").read_bytes()),
     ]
-
-
-def timeless(content: Any) -> Any:
-    """JSON content without times."""
-    if isinstance(content, dict):
-        return {key: timeless(value) for key, value in content.items() if key not in TIMES}
-    return [timeless(value) for value in content] if isinstance(content, list) else content
 
 
 def _find(search: str, start: bool = False) -> Callable[[Materials, Path], tuple[str, ...]]:

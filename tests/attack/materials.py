@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.attack.command import ended, fork
 from tests.attack.place import words
 from tests.attack.surroundings import hastened
+from tests.onlooker import Onlooker
 
 from pivotal.lm.training_folder import TrainingFolder
-from pivotal.records.run import Progress
 
 FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
 RESUME = ("--updates", "4", "-o", "refit=4", "--controls", "0", "--test", "12", "--runs", "2", "-q")
@@ -106,19 +106,13 @@ class Materials:
         from pivotal.searches.learned import LearnedMask
 
         made = []
-        for phase, report in (("learn", 3), ("refit", 1)):
+        for when in (("learn", 3), ("refit", 1)):
             question = Question(model="planted", phenomenon=str(self.pairs), test=12)
             with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
                 patch.setattr("pivotal.jobs.checkpoint.EVERY_SECONDS", 0.0)
-                out = str(self.root / f"stopped-{phase}")
-                find(
-                    question,
-                    LearnedMask(updates=4, refit=4),
-                    runs=2,
-                    controls=0,
-                    out=out,
-                    watch=_Stopper(phase, report),
-                )
+                out = str(self.root / f"stopped-{when[0]}")
+                search = LearnedMask(updates=4, refit=4)
+                find(question, search, runs=2, controls=0, out=out, watch=Onlooker(when, _stop))
             made.append(Path(out))
             assert (made[-1] / "checkpoint.pt").is_file() and not (made[-1] / "summary.json").exists()
         return tuple(made)
@@ -248,19 +242,8 @@ class Materials:
         return path
 
 
-class _Stopper:
-    """Stops a search at a report of a phase."""
-
-    def __init__(self, phase: str, report: int) -> None:
-        self._phase, self._report, self._reports = phase, report, 0
-
-    def say(self, text: str) -> None:
-        pass
-
-    def progress(self, progress: Progress) -> None:
-        self._reports += progress.phase.startswith(self._phase)
-        if self._reports == self._report:
-            raise KeyboardInterrupt
+def _stop() -> None:
+    raise KeyboardInterrupt
 
 
 def train(corpus: Path, out: Path) -> tuple[str, ...]:

@@ -67,14 +67,8 @@ def line(
 ) -> Sequence[str]:
     """One of some command lines, with paths and texts in the place of their {names}."""
     pair = chance.choice([0, 0, 1, 5, 11, 12, 10**9])
-    given = {
-        "sentence": "The noun0a verb0as",
-        "pair": pair,
-        "new": place.path / "new",
-        "place": place.path,
-        **named,
-    }
-    return words(chance.choice(lines), run=m.run, pairs=m.pairs, **given)
+    given = {"pair": pair, "new": place.path / "new", "place": place.path, "run": m.run, "pairs": m.pairs}
+    return words(chance.choice(lines), sentence="The noun0a verb0as", **given, **named)
 
 
 # -- folders, of which one file is spoilt ----------------------------------------------------------
@@ -82,12 +76,8 @@ def line(
 CERTIFY = "certify {it} --candidates 1 --sample 0 --finalists 1 -q"
 READING = (
     *("show {it}", "show {it} --json", "open {it}", "list runs {place}", "serve {it} --port 0"),
-    *(
-        "evaluate {it}",
-        "evaluate {it}/interventions/0 --run 0",
-        "trace {it} --pair {pair}",
-        "trace {it} {sentence}",
-    ),
+    *("evaluate {it}", "evaluate {it}/interventions/0 --run 0"),
+    *("trace {it} --pair {pair}", "trace {it} {sentence}"),
     *("trace {it} --pair {pair} --json", "trace {it} --pair {pair} --out {new}.json"),
     "generate {it} {sentence} --length 1 --direction plural",
 ) * 8 + ("show {it} --page", CERTIFY, "trace {it} --pair 0 --out {new}.svg")
@@ -179,15 +169,11 @@ def _record(data: bytes, chance: random.Random) -> bytes:
 
 # -- questions -------------------------------------------------------------------------------------
 
+CONVERTING = ("convert {it} {new}.csv", "convert {it} {new}.tsv.gz")
 ASKING = tuple(
     f"{verb} {how}"
     for how in ("", "", "--skip-bad", "--lower", "--json", "--unknown unk")
-    for verb in (
-        "evaluate {run} {it}",
-        "check planted {it}",
-        "convert {it} {new}.csv",
-        "convert {it} {new}.tsv.gz",
-    )
+    for verb in ("evaluate {run} {it}", "check planted {it}", *CONVERTING)
     if not (verb.startswith("convert") and "unk" in how)
 ) * 8 + (f"find planted {{it}} {' '.join(FIND)} -q --out {{new}}", "check planted {it} --sample 3")
 
@@ -240,14 +226,8 @@ def corpus(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
 def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     path, vocabulary = place.copy(m.checkpoint), place.copy(m.root / "vocab.txt")
     spoil(chance.choice([path, vocabulary]), chance)
-    return line(
-        chance,
-        ("import-lm {it} --vocabulary {vocabulary} --out {new}",),
-        m,
-        place,
-        it=path,
-        vocabulary=vocabulary,
-    )
+    lines = ("import-lm {it} --vocabulary {vocabulary} --out {new}",)
+    return line(chance, lines, m, place, it=path, vocabulary=vocabulary)
 
 
 # -- recipes and the command line ------------------------------------------------------------------

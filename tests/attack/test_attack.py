@@ -123,10 +123,10 @@ def test_hostile_pickles_run_nothing(materials, scratch):
 
 @pytest.mark.slow
 def test_jobs_that_are_killed_reach_the_same_result(materials, scratch):
-    chosen = ("find, learned", "train-lm")
+    chosen = ("find, learned", "study", "train-lm")
     with hastened(brief=True):
-        failures, met = kills.attack(2, 0, materials, scratch, chosen, most=1, real=0)
-    assert failures == {} and sum(met.values()) == 2
+        failures, met = kills.attack(3, 0, materials, scratch, chosen, most=1, real=0)
+    assert failures == {} and sum(met.values()) == 3
 
 
 @pytest.mark.slow

@@ -4,10 +4,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
-from tests.browser.looking import DESK, Open, Opened
+from tests.browser.looking import Open, Opened, windows
 from tests.models.tiny import doctors, random_model, tokenizer
 
 from pivotal import Question, load_phenomenon, study
@@ -40,29 +41,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Open]:
-    """Opens a page, on a desk and in daylight if not told otherwise."""
-    contexts = []
+    """Opens a file. What it asks for beyond itself are its requests."""
+    with windows(browser) as window:
 
-    def make(
-        path: Path, size: tuple[int, int] = DESK, scheme: str = "light", *, script: bool = True, at: str = ""
-    ) -> Opened:
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, java_script_enabled=script
-        )
-        contexts.append(context)
-        made = Opened(context.new_page())
-        address = path.resolve().as_uri()
-        made.page.on("console", lambda said: made.complaints.append(said.text))
-        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
-        made.page.on(
-            "request", lambda asked: made.requests.append(asked.url) if asked.url != address else None
-        )
-        made.page.goto(address + at)
-        return made
+        def make(path: Path, *how: Any, at: str = "", **more: Any) -> Opened:
+            made = window(path.resolve().as_uri() + at, *how, **more)
+            made.requests.remove(path.resolve().as_uri())
+            return made
 
-    yield make
-    for context in contexts:
-        context.close()
+        yield make
 
 
 # -- pages, which are not made if nobody can look at them --------------------------------------------------

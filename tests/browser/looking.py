@@ -1,10 +1,11 @@
 """What the tests see of a page that is open in a browser."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 DESK, PHONE = (1200, 900), (390, 844)
 
@@ -31,3 +32,26 @@ class Opened:
 
 
 Open = Callable[..., Opened]
+
+
+@contextmanager
+def windows(browser: Browser) -> Iterator[Open]:
+    """Opens pages by their addresses, on a desk and in daylight if not told otherwise."""
+    contexts = []
+
+    def make(
+        address: str, size: tuple[int, int] = DESK, scheme: str = "light", *, script: bool = True
+    ) -> Opened:
+        screen = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=screen, color_scheme=scheme, java_script_enabled=script)
+        contexts.append(context)
+        made = Opened(context.new_page())
+        made.page.on("console", lambda said: made.complaints.append(said.text))
+        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+        made.page.on("request", lambda asked: made.requests.append(asked.url))
+        made.page.goto(address)
+        return made
+
+    yield make
+    for context in contexts:
+        context.close()

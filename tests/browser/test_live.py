@@ -1,13 +1,14 @@
 """The live page in a real browser: quiet, readable by all, usable by keyboard, on a phone and in the dark."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.browser.looking import DESK, PHONE, Opened
+from tests.browser.looking import DESK, PHONE, Opened, windows
+from tests.serve.asking import served
 
 pytest.importorskip("uvicorn")
 
@@ -39,33 +40,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        server = LiveServer()
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        yield server.address
-        server.stop()
-        thread.join(60)
+        with served(LiveServer()) as client:
+            yield client.address
 
 
 @pytest.fixture
 def live(browser: Browser, address: str) -> Iterator[Live]:
     """Opens the page and waits until it shows a sentence."""
-    contexts = []
+    with windows(browser) as window:
 
-    def make(size: tuple[int, int] = DESK, scheme: str = "light") -> Opened:
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        contexts.append(context)
-        made = Opened(context.new_page())
-        made.page.on("console", lambda said: made.complaints.append(said.text))
-        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
-        made.page.on("request", lambda asked: made.requests.append(asked.url))
-        made.page.goto(address)
-        made.page.locator("body[data-updates]").wait_for()
-        return made
+        def make(*how: Any) -> Opened:
+            made = window(address, *how)
+            made.page.locator("body[data-updates]").wait_for()
+            return made
 
-    yield make
-    for context in contexts:
-        context.close()
+        yield make
 
 
 def changed(at: Page, act: Callable[[], object]) -> None:

@@ -64,9 +64,15 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_run(run_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(run_folder, tmp_path / "own", ignore=shutil.ignore_patterns(".*")))
+    return Path(shutil.copytree(run_folder, tmp_path / "a run", ignore=shutil.ignore_patterns(".*")))
 
 
 @pytest.fixture(scope="session")
 def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished_run(tmp_path_factory, "single", "--steps", "single", "--max-units", "3")
+
+
+@pytest.fixture
+def alone(run_folder: Path, tmp_path: Path) -> Path:
+    """The intervention of the run by itself."""
+    return Path(shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units"))

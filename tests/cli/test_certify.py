@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
+from tests.stored_json import with_settings
 
 from pivotal import Intervention, RunFolder
 
@@ -13,52 +13,44 @@ SMALLEST = ("--candidates", "1", "--sample", "4", "--finalists", "1")
 """For tests of what is written where. What the certificate says does not matter."""
 
 
-@pytest.fixture
-def folder(run_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(run_folder, tmp_path / "run"))
-
-
 @pytest.mark.slow
-def test_a_run_is_certified_and_its_report_says_so(pivotal, folder):
-    before = (folder / "report.html").read_text() if (folder / "report.html").is_file() else ""
-    done = pivotal("certify", folder, *QUICK)
+def test_a_run_is_certified_and_its_report_says_so(pivotal, own_run):
+    before = (own_run / "report.html").read_text() if (own_run / "report.html").is_file() else ""
+    done = pivotal("certify", own_run, *QUICK)
     assert done.code == 0 and "The certificate holds for these 3 units" in done.out
     assert "Single-unit ablation" in done.out and "found by ablation" in done.out
-    written = json.loads((folder / "certificate.json").read_text())
+    written = json.loads((own_run / "certificate.json").read_text())
     assert written["holds"] is True and len(written["ablation"]) == 3
-    page = (folder / "report.html").read_text()
+    page = (own_run / "report.html").read_text()
     assert "The certificate holds for these 3 units" in page
     assert "The certificate holds" not in before
 
 
-def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(pivotal, folder, tmp_path):
-    theirs = folder / "interventions" / "0"
+def test_a_certificate_about_other_units_is_left_out_by_the_report_and_by_pull(pivotal, own_run, tmp_path):
+    theirs = own_run / "interventions" / "0"
     assert pivotal("certify", theirs, *SMALLEST, "-q").code == 0
-    assert RunFolder(folder).certificate() is not None
-    shutil.copy(folder / "certificate.json", theirs)
+    assert RunFolder(own_run).certificate() is not None
+    shutil.copy(own_run / "certificate.json", theirs)
     assert pivotal("pull", theirs, "--out", tmp_path / "same").code == 0
     Intervention.load(theirs).without(0).save(theirs)
-    assert RunFolder(folder).certificate() is None, "which report.html would show"
+    assert RunFolder(own_run).certificate() is None, "which report.html would show"
     assert pivotal("pull", theirs, "--out", tmp_path / "others").code == 0
     kept = [(tmp_path / name / "certificate.json").is_file() for name in ("same", "others")]
     assert kept == [True, False]
 
 
 @pytest.mark.slow
-def test_an_intervention_by_itself_is_certified_on_all_pairs(pivotal, folder, tmp_path):
-    alone = shutil.copytree(folder / "interventions" / "0", tmp_path / "alone")
+def test_an_intervention_by_itself_is_certified_on_all_pairs(pivotal, alone):
     done = pivotal("certify", alone, *SMALLEST, "--json")
     assert done.code == 0 and done.json["found"]["flipped_test"] is None
     assert not (alone / "certificate.json").exists()
 
 
-def test_bad_input(pivotal, folder, tmp_path):
+def test_bad_input(pivotal, own_run, tmp_path):
     assert pivotal("certify", tmp_path / "nowhere").code == 2
-    done = pivotal("certify", folder, "--epsilon", "2")
+    done = pivotal("certify", own_run, "--epsilon", "2")
     assert done.code == 2 and "epsilon" in done.err
-    pivotal("certify", folder, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
-    run = json.loads((folder / "run.json").read_text())
-    run["settings"]["held_out"] = "4"
-    (folder / "run.json").write_text(json.dumps(run))
-    pivotal("certify", folder, *SMALLEST).refused("has changed (held_out is 4 there", "Run the search again")
-    assert not (folder / "certificate.json").exists()
+    pivotal("certify", own_run, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
+    with_settings(own_run, held_out="4")
+    pivotal("certify", own_run, *SMALLEST).refused("has changed (held_out is 4 there", "Run the search again")
+    assert not (own_run / "certificate.json").exists()

@@ -50,16 +50,11 @@ def files(tmp_path: Path) -> Path:
 def test_pairs_without_counterfactual_prefixes_are_said_before_a_search(pivotal, tmp_path, forms, said):
     """A newcomer's two columns: the cure, with the column that is missing, comes before the search."""
     pairs = load_phenomenon("planted")
-    kept = [
-        replace(
-            p,
-            counterfactuals=tuple(
-                text if label in forms.split() else ""
-                for label, text in zip(pairs.labels, p.counterfactuals, strict=True)
-            ),
-        )
-        for p in pairs
-    ]
+    kept = []
+    for pair in pairs:
+        both = zip(pairs.labels, pair.counterfactuals, strict=True)
+        stated = tuple(text if label in forms.split() else "" for label, text in both)
+        kept.append(replace(pair, counterfactuals=stated))
     replace(pairs, pairs=tuple(kept)).save(tmp_path / "mine.csv")
     done = pivotal("check", "planted", tmp_path / "mine.csv")
     assert done.code == 0
@@ -80,15 +75,12 @@ def test_warnings_and_reasons(pivotal, files):
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
     assert "Warning: All pairs expect “good”, and a verdict needs both directions." in done.out
     assert "counterfactual" not in done.out.partition("Warning")[2], "what is amiss first"
-    assert (
-        "0 can be flipped to “good” and 1 to “bad”; a verdict needs 10 each. The model prefers “good”"
-        in done.out
-    )
+    few = "0 can be flipped to “good” and 1 to “bad”; a verdict needs 10 each. The model prefers “good”"
+    assert few in done.out
     assert "Warning: The model prefers “good” in 100.0% of the pairs, whatever is right." in done.out
     assert "no cue" in done.out
-    assert (
-        done.code == 2 and "refuses this question: A search needs at least 2 different prefixes" in done.out
-    )
+    assert done.code == 2
+    assert "refuses this question: A search needs at least 2 different prefixes" in done.out
     enough = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "6")
     assert enough.code == 0 and "refuses" not in enough.out
 
@@ -114,13 +106,7 @@ def test_the_split_is_that_of_a_search(pivotal, tmp_path):
     rows = [
         {"prefix": f"The {noun} {filler}", "cue": 1, "words": {"a": "verb0as", "b": "verb0a"}, "label": label}
         for filler in ("near", "behind", "quite", "often")
-        for noun, label in (
-            ("noun0a", "a"),
-            ("noun0as", "b"),
-            ("zebra", "a"),
-            ("noun0b", "a"),
-            ("noun0bs", "b"),
-        )
+        for noun, label in zip(("noun0a", "noun0as", "zebra", "noun0b", "noun0bs"), "abaab", strict=True)
     ]
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))

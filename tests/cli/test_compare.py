@@ -17,13 +17,8 @@ def test_tables_and_figures_along_the_number_of_units(pivotal, tmp_path):
     small = (*COMPARE, "--max-units", "3,1", "--runs", "1", "--out", tmp_path / "c")
     done = pivotal(*small)
     assert done.code == 0, done.err
-    for part in (
-        "Flipped %, by max_units",
-        "KL, by max_units",
-        "Seconds (million node evaluations)",
-        "learned@paper",
-    ):
-        assert part in done.out
+    tables = ("Flipped %, by max_units", "KL, by max_units", "Seconds (million node evaluations)")
+    assert all(part in done.out for part in (*tables, "learned@paper"))
     page = (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
     assert "Flipped preferences against max units" in page
     again = pivotal(*small, "--json", "-q")
@@ -31,20 +26,13 @@ def test_tables_and_figures_along_the_number_of_units(pivotal, tmp_path):
     assert again.err == "" and [(row["cell"]["search"], row["options"]["max_units"]) for row in rows] == [
         (search, units) for search in ("learned", "learned@paper") for units in (1, 3)
     ]
-    assert (
-        "pivotal compare planted planted"
-        in json.loads((tmp_path / "c" / "study.json").read_text())["command"]
-    )
+    record = json.loads((tmp_path / "c" / "study.json").read_text())
+    assert "pivotal compare planted planted" in record["command"]
 
 
 def test_the_cells_have_the_settings_of_their_search():
-    recipe = comparison(
-        ["learned", "learned@paper", "greedy"],
-        (1, 3),
-        {**QUESTION, "max_kl": 0.5},
-        options=["learned.updates=40"],
-    )
-    cells = cells_of(recipe)
+    searches, question = ["learned", "learned@paper", "greedy"], {**QUESTION, "max_kl": 0.5}
+    cells = cells_of(comparison(searches, (1, 3), question, options=["learned.updates=40"]))
     assert [cell.name for cell in cells[:3]] == ["learned, 1", "learned, 3", "learned@paper, 1"]
     assert [cell.options["max_units"] for cell in cells] == [1, 3] * 3
     assert cells[0].search == LearnedMask(max_units=1, updates=40, max_kl=0.5)

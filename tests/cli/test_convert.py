@@ -1,24 +1,14 @@
-import json
 from pathlib import Path
 
 import pytest
+from tests.questions.small_blimp import written
 
 from pivotal import load_phenomenon, read_pairs
-
-ROWS = [
-    {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps.", "UID": "small"},
-    {"sentence_good": "The Cat sleeps.", "sentence_bad": "The Cat sleep.", "UID": "small"},
-]
 
 
 @pytest.fixture
 def blimp(tmp_path: Path) -> Path:
-    folder = tmp_path / "blimp"
-    folder.mkdir()
-    (folder / "small.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    other = {**ROWS[0], "UID": "whole", "one_prefix_method": False}
-    (folder / "whole.jsonl").write_text(json.dumps(other))
-    return folder
+    return written(tmp_path / "blimp", "small", "whole")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".jsonl.gz"])

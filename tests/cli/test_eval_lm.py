@@ -5,10 +5,9 @@ import statistics
 from pathlib import Path
 
 import pytest
-import torch
+from tests.models.small import recurrent
 
 from pivotal import load_phenomenon
-from pivotal.models.recurrent.folder import save_folder
 from pivotal.questions import MinimalPair, PairSet
 
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
@@ -19,11 +18,9 @@ def save(folder: Path, seed: int, words: tuple[str, ...] = ()) -> Path:
     pairs = load_phenomenon("number-agreement")
     known = dict.fromkeys(word for pair in pairs for word in (*pair.prefix.split(), *pair.words))
     words = words or ("<eos>", "<unk>", *known)
-    torch.manual_seed(seed)
-    rnn = torch.nn.GRU(4, 6)
-    weights = {f"rnn.{name}": 3 * weight.detach() for name, weight in rnn.named_parameters()}
-    weights |= {"encoder.weight": torch.randn(len(words), 4), "decoder.weight": torch.randn(len(words), 6)}
-    return save_folder(folder, cell="gru", words=words, weights=weights, card={"summary": "untrained"})
+    return recurrent(words, "gru", width=4, hidden=6, seed=seed, scale=3, bias=False).save(
+        folder, "untrained"
+    )
 
 
 @pytest.fixture(scope="module")

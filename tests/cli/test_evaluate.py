@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.stored_json import changed, with_settings
 
 from pivotal import PivotalError, load_phenomenon
 from pivotal.cli.evaluate import EvaluateOptions, check_options
@@ -55,8 +56,7 @@ def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, r
     assert said in pivotal("evaluate", run_folder, "planted").out
 
 
-def test_training_pairs_that_are_not_known_are_mentioned(pivotal, run_folder, strange, tmp_path):
-    alone = shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+def test_training_pairs_that_are_not_known_are_mentioned(pivotal, alone, strange):
     done = pivotal("evaluate", alone, strange, "--json")
     assert "prefix_in_training" not in done.json["pairs"]
     assert "cannot say how many" in done.err and "without its run" in done.err
@@ -75,11 +75,8 @@ def strange(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def unk_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
     """The run with the setting --unknown unk, which changes nothing for its own pairs."""
-    copy = Path(shutil.copytree(run_folder, tmp_path_factory.mktemp("unk") / "run"))
-    run = json.loads((copy / "run.json").read_text())
-    run["settings"]["unknown"] = "unk"
-    (copy / "run.json").write_text(json.dumps(run))
-    return copy
+    own_run = shutil.copytree(run_folder, tmp_path_factory.mktemp("unk") / "run")
+    return with_settings(own_run, unknown="unk")
 
 
 def test_another_question_is_read_as_the_user_says_or_else_as_in_the_run(
@@ -156,14 +153,10 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     pivotal("evaluate", alone, "--run", "1").refused("is a single intervention")
 
 
-def test_all_pairs_can_be_scored_though_they_have_changed(pivotal, run_folder, tmp_path):
-    copy = tmp_path / "run"
-    shutil.copytree(run_folder, copy)
-    run = json.loads((copy / "run.json").read_text())
-    run["settings"]["data_fingerprint"] = "another"
-    (copy / "run.json").write_text(json.dumps(run))
-    pivotal("evaluate", copy).refused("the pairs have changed", "--part all")
-    assert pivotal("evaluate", copy, "--part", "all", "--json").json["pairs"]["which"] == "all"
+def test_all_pairs_can_be_scored_though_they_have_changed(pivotal, own_run):
+    with_settings(own_run, data_fingerprint="another")
+    pivotal("evaluate", own_run).refused("the pairs have changed", "--part all")
+    assert pivotal("evaluate", own_run, "--part", "all", "--json").json["pairs"]["which"] == "all"
 
 
 @pytest.mark.slow
@@ -180,22 +173,19 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb", [("evaluate",), ("certify",), ("generate", "a0"), ("trace", "The noun0a verb0as")]
+    "verb",
+    [
+        *(("evaluate",), ("certify",), ("trace", "The noun0a verb0as")),
+        ("generate", "a0", "--direction", "singular"),
+    ],
 )
-def test_a_card_cannot_make_the_command_download_a_model(pivotal, run_folder, tmp_path, verb):
-    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "card")
-    card = json.loads((tmp_path / "card" / "card.json").read_text())
-    (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "hf:nobody/nothing"}))
-    if verb[0] == "generate":
-        verb = (*verb, "--direction", card["directions"][0])
-    pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
-        "is not on this machine", "--model hf:nobody/nothing"
-    )
+def test_a_card_cannot_make_the_command_download_a_model(pivotal, alone, verb):
+    changed(alone / "card.json", model="hf:nobody/nothing")
+    line = (verb[0], alone, *verb[1:])
+    pivotal(*line).refused("is not on this machine", "--model hf:nobody/nothing")
     if verb[0] != "certify":
-        (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "MyModel"}))
-        pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
-            "If the model of the run was in memory", "--model"
-        )
+        changed(alone / "card.json", model="MyModel")
+        pivotal(*line).refused("If the model of the run was in memory", "--model")
 
 
 @pytest.mark.slow

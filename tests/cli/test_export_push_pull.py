@@ -1,7 +1,6 @@
 """`pivotal export`, `push` and `pull`, by folders and with a stand-in for the hub."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,12 +106,11 @@ def test_what_is_missing_from_a_card_is_told(pivotal, run_folder, tmp_path):
     assert "303 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_files_of_another_run_are_not_shared(run_folder, tmp_path):
+def test_files_of_another_run_are_not_shared(own_run):
     """The run is replaced while the model is loaded."""
-    place = Path(shutil.copytree(run_folder, tmp_path / "run"))
-    read = Saved.read(str(place), RunOptions())
+    read = Saved.read(str(own_run), RunOptions())
     units = read.intervention
-    replace(units, values=-units.values).save(place / "interventions" / str(read.run))
+    replace(units, values=-units.values).save(own_run / "interventions" / str(read.run))
     with pytest.raises(PivotalError, match="has changed meanwhile"):
         _evidence(read)
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,17 +22,8 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal, tmp_path):
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
     assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 303" in done.out
-    for part in (
-        "Units",
-        "hidden.0:",
-        "2 of 2",
-        "Runs",
-        "class 0",
-        "→ plural",
-        "Control, best run: 99 random sets",
-        "Fidelity: the edit closes",
-        "Next: Make the missing checks",
-    ):
+    tables = ("Units", "hidden.0:", "2 of 2", "Runs", "class 0", "→ plural", "Fidelity: the edit closes")
+    for part in (*tables, "Control, best run: 99 random sets", "Next: Make the missing checks"):
         assert part in done.out
     assert f"read {tmp_path / 'r' / 'report.html'}" in done.out
     assert "learn 1/60" in done.err and "scoring" in done.err
@@ -198,12 +188,11 @@ ADDING = (*FIND, "--runs", "2", "-q")
     ],
     ids=["certify", "page", "evidence", "controls", "overwrite"],
 )
-def test_a_folder_that_another_process_has_is_left_alone(pivotal, run_folder, tmp_path, line):
-    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
-    with locked_elsewhere(folder):
-        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        pivotal(*line, folder).refused(f"Process {os.getpid()} is working on the run in {folder}")
-        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+def test_a_folder_that_another_process_has_is_left_alone(pivotal, own_run, line):
+    with locked_elsewhere(own_run):
+        before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
+        pivotal(*line, own_run).refused(f"Process {os.getpid()} is working on the run in {own_run}")
+        assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
 
 
 def test_a_question_in_the_place_of_the_model_is_told(pivotal):

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from tests.cli.conftest import Outcome
 
 from pivotal import load_phenomenon
-from pivotal.cli.main import app
 
 FIND = ("find", "planted", "--controls", "19", "--test", "0.4", "--overwrite")
 
@@ -24,9 +23,9 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def run(lists: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("runs") / "run"
-    done = CliRunner().invoke(app, [*FIND, lists, "--search", "exchange", "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    return out, done.output
+    done = Outcome((*FIND, lists, "--search", "exchange", "--out", str(out)))
+    assert done.code == 0, done.err
+    return out, done.out
 
 
 def test_the_result_claims_no_flips_of_words_that_nobody_asked_about(run):
@@ -55,26 +54,20 @@ def test_the_page_says_that_no_words_are_asked(run):
     assert "--pair NUMBER --words WORD,WORD</code> shows the trace of any sentence" in page
 
 
-def test_other_verbs_read_the_run(run):
+def test_other_verbs_read_the_run(pivotal, run):
     folder, _ = run
-    for verb in (["show", str(folder)], ["evaluate", str(folder)], ["evaluate", str(folder), "--json"]):
-        done = CliRunner().invoke(app, verb)
-        assert done.exit_code == 0 and "preferences of" not in done.output, done.output
-    pair = ["trace", str(folder), "--pair", "0"]
-    refused = CliRunner().invoke(app, pair)
-    assert refused.exit_code == 2 and "Name them with --words" in " ".join(refused.output.split())
-    traced = CliRunner().invoke(app, [*pair, "--words", "verb0as,verb0a", "--json"])
-    assert json.loads(traced.stdout)["direction"] in ("singular", "plural")
-    typed = CliRunner().invoke(app, ["trace", str(folder), "The noun0a quite"])
-    assert (
-        typed.exit_code == 2
-        and "asks no words, but two are compared here. Name them with --words"
-        in " ".join(typed.output.split())
-    )
+    for verb in (("show",), ("evaluate",), ("evaluate", "--json")):
+        done = pivotal(verb[0], folder, *verb[1:])
+        assert done.code == 0 and "preferences of" not in done.out + done.err
+    pair = ("trace", folder, "--pair", "0")
+    pivotal(*pair).refused("Name them with --words")
+    assert pivotal(*pair, "--words", "verb0as,verb0a", "--json").json["direction"] in ("singular", "plural")
+    typed = "asks no words, but two are compared here. Name them with --words"
+    pivotal("trace", folder, "The noun0a quite").refused(typed)
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run, lists, tmp_path):
+def test_the_live_page_compares_the_words_that_the_units_make_likely(pivotal, steps, run, lists, tmp_path):
     pytest.importorskip("starlette")
     from pivotal.serve.answers import predict
     from pivotal.serve.requests import SentenceRequest, UnitValues
@@ -83,8 +76,8 @@ def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run,
     folder = run[0]
     if steps == "single":
         folder = tmp_path / "single"
-        quick = ["find", "planted", lists, "--controls", "0", "--evidence", "none", "--test", "0.4"]
-        CliRunner().invoke(app, [*quick, "--steps", steps, "--out", str(folder)])
+        quick = ("--controls", "0", "--evidence", "none", "--test", "0.4")
+        pivotal("find", "planted", lists, *quick, "--steps", steps, "--out", folder)
     runs = LiveRuns([str(folder)], "runs", "cpu")
     opened = runs.opened(0)
     units = [UnitValues(about.unit, about.values) for about in opened["units"]]
@@ -93,12 +86,11 @@ def test_the_live_page_compares_the_words_that_the_units_make_likely(steps, run,
     assert len(set(seen["words"])) == 2 and seen["flipped"]
 
 
-def test_check_tells_how_much_the_lists_differ(lists):
-    done = CliRunner().invoke(app, ["check", "planted", lists])
-    assert done.exit_code == 0, done.output
-    assert "This question has no words. Between 120 prompts and their partners" in " ".join(
-        done.output.split()
-    )
+def test_check_tells_how_much_the_lists_differ(pivotal, lists):
+    done = pivotal("check", "planted", lists)
+    assert done.code == 0, done.err
+    said = "This question has no words. Between 120 prompts and their partners"
+    assert said in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(
@@ -108,9 +100,8 @@ def test_check_tells_how_much_the_lists_differ(lists):
         (["--keep", "planted"], "--objective counterfactual need a counterfactual prefix"),
     ],
 )
-def test_what_must_stay_asks_words(lists, more, said, tmp_path):
+def test_what_must_stay_asks_words(pivotal, lists, more, said, tmp_path):
     """Lists of prompts cannot be kept, and with the counterfactual objective nothing can."""
     asked = [lists, *more] if more else ["planted", "--keep", lists]
-    done = CliRunner().invoke(app, [*FIND, *asked, "--out", str(tmp_path / "run")])
-    assert done.exit_code == 2 and said in " ".join(done.output.replace("│", " ").split()), done.output
+    pivotal(*FIND, *asked, "--out", tmp_path / "run").refused(said)
     assert not (tmp_path / "run" / "summary.json").exists()

@@ -1,8 +1,5 @@
 """`pivotal generate`: both sides, and the cue of a single step."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 
@@ -53,9 +50,8 @@ def test_a_single_step_needs_its_cue(pivotal, single_folder):
     assert word.code == 0 and word.out == index.out
 
 
-def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(pivotal, run_folder, tmp_path):
-    copy = Path(shutil.copytree(run_folder, tmp_path / "run")) / "interventions"
-    odd = (copy / "0").rename(copy / "²")
+def test_an_intervention_in_a_folder_that_is_no_number_is_one_by_itself(pivotal, own_run):
+    odd = (own_run / "interventions" / "0").rename(own_run / "interventions" / "²")
     assert pivotal("generate", odd, "The noun0a", "--model", "planted").code == 0
 
 

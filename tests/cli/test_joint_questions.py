@@ -16,12 +16,8 @@ QUICK = ("--controls", "0", "--evidence", "none")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("joint")
     rows = [
-        {
-            "prefix": f"The noun0{n}{form} near behind quite",
-            "cue": 1,
-            "words": {"many": f"verb0{v}", "one": f"verb0{v}s"},
-            "label": label,
-        }
+        {"prefix": f"The noun0{n}{form} near behind quite", "cue": 1, "label": label}
+        | {"words": {"many": f"verb0{v}", "one": f"verb0{v}s"}}
         for n in "abcd"
         for v in "abc"
         for form, label in (("", "one"), ("s", "many"))

@@ -19,10 +19,8 @@ def test_what_must_stay_is_not_flipped(pivotal, tmp_path):
     assert kept is not None and [effect.phenomenon for effect in kept.effects] == ["planted"]
     assert kept.max_change == 0.02 and list(kept.changes) == ["planted"] and kept.broken == ()
     assert kept.changes["planted"] < 0.022 and kept.kl is None
-    assert (
-        "What had to stay" in done.out
-        and "What had to stay" in (tmp_path / "run" / "report.html").read_text()
-    )
+    for said in (done.out, (tmp_path / "run" / "report.html").read_text()):
+        assert "What had to stay" in said
     # Scores and certificates are made with the run's own question.
     scores = pivotal("evaluate", tmp_path / "run", "--json").json
     assert scores["flip_accuracy"] == summary.flip_accuracy
@@ -41,12 +39,9 @@ def test_a_broken_bound_is_said_in_the_result(pivotal, tmp_path):
 
 
 def test_text_is_kept_by_its_kl(pivotal, tmp_path):
-    (tmp_path / "some.txt").write_text(
-        "The noun0a near noun1a\nThe noun1as often noun2a\nThe noun2a quite\n" * 4
-    )
-    done = pivotal(
-        *FIND, *QUICK, "--keep", tmp_path / "some.txt", "--max-kl", "0.3", "--out", tmp_path / "run"
-    )
+    text = tmp_path / "some.txt"
+    text.write_text("The noun0a near noun1a\nThe noun1as often noun2a\nThe noun2a quite\n" * 4)
+    done = pivotal(*FIND, *QUICK, "--keep", text, "--max-kl", "0.3", "--out", tmp_path / "run")
     assert done.code == 0, done.err
     kept = RunFolder(tmp_path / "run").summary().kept
     assert kept is not None and (kept.max_kl, kept.max_change, kept.changes) == (0.3, None, {})

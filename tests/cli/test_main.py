@@ -1,9 +1,7 @@
 """The command as a whole: help, version, exit codes, a quick start."""
 
 import inspect
-import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from types import NoneType
@@ -11,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.processes import python
+from tests.stored_json import changed, with_settings
 from typer.main import get_command
 
 from pivotal.cli.main import app
@@ -138,16 +137,13 @@ def test_memory_that_ran_out_is_a_sentence(pivotal, monkeypatch):
     pivotal("show", "anything").refused("ran out of memory", "Saved files are kept")
 
 
-def test_control_characters_of_a_file_are_shown_and_not_obeyed(pivotal, run_folder, tmp_path):
-    shutil.copytree(run_folder, tmp_path / "r")
+def test_control_characters_of_a_file_are_shown_and_not_obeyed(pivotal, own_run):
     evil = "\x1b]0;owned\x07\x1b[2J\u202ered\x9b31m"
     named = {"model": evil, "phenomenon": evil}
-    run, summary = (json.loads((tmp_path / "r" / name).read_text()) for name in ("run.json", "summary.json"))
-    run |= {"settings": run["settings"] | named, "command": evil}
-    (tmp_path / "r" / "run.json").write_text(json.dumps(run))
-    (tmp_path / "r" / "summary.json").write_text(json.dumps(summary | named))
+    changed(with_settings(own_run, **named) / "run.json", command=evil)
+    changed(own_run / "summary.json", **named)
     for arguments in (("show",), ("show", "--json"), ("show", "--page"), ("evaluate",)):
-        done = pivotal(arguments[0], tmp_path / "r", *arguments[1:])
+        done = pivotal(arguments[0], own_run, *arguments[1:])
         assert not set("\x1b\x07\x9b") & set(done.out + done.err)
-    assert r"\x1b]0;owned\x07" in pivotal("show", tmp_path / "r").out
-    assert pivotal("show", tmp_path / "r", "--json").json["command"] == evil
+    assert r"\x1b]0;owned\x07" in pivotal("show", own_run).out
+    assert pivotal("show", own_run, "--json").json["command"] == evil

@@ -1,32 +1,18 @@
 """`pivotal show`: a run or a study in the terminal, as a page, and in the browser."""
 
 import json
-import shutil
 import webbrowser
 from pathlib import Path
 
 import pytest
-from tests.report.study_rows import runs
-
-from pivotal.jobs.study.recipe import read_recipe
-from pivotal.records.serial import encode
-from pivotal.records.study import StudyRecord
+from tests.report.study_rows import runs, saved
+from tests.stored_json import changed
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    folder = tmp_path / "study"
-    folder.mkdir()
     rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
-    (folder / "recipe.yaml").write_text(read_recipe("summary").text)
-    (folder / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
-    (folder / "study.json").write_text(encode(StudyRecord(name="summary")))
-    return folder
-
-
-@pytest.fixture
-def copy(run_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(run_folder, tmp_path / "a run"))
+    return saved(tmp_path / "study", rows)
 
 
 @pytest.fixture
@@ -51,40 +37,36 @@ def test_a_finished_run(pivotal, run_folder):
         "Search learned; its settings are in run.json",
         "3 of 64 units switch planted",
         summary["verdict"]["sentence"],
-        "A typical flip, to ",
-        "Strength: the median probability of the target word",
-        "Time: ",
-        *best["unit_labels"],
+        *("A typical flip, to ", "Strength: the median probability of the target word", "Time: "),
+        *("summary.json", "report.html", *best["unit_labels"]),
         *(f"{value:+.2f}".replace("-", "−") for value in best["values"]["plural"]),
-        "summary.json",
-        "report.html",
     ):
         assert part in done.out, part
 
 
-def test_pairs_that_could_not_be_asked_are_told(pivotal, copy):
-    summary = json.loads((copy / "summary.json").read_text())
+def test_pairs_that_could_not_be_asked_are_told(pivotal, own_run):
+    summary = json.loads((own_run / "summary.json").read_text())
     summary["rejected"] = {"total": 2, "reasons": {"outside the vocabulary: blorg": 2}}
-    (copy / "summary.json").write_text(json.dumps(summary))
+    (own_run / "summary.json").write_text(json.dumps(summary))
     assert (
         "2 pairs could not be used with this model: outside the vocabulary: blorg (2)."
-        in pivotal("show", copy).out
+        in pivotal("show", own_run).out
     )
 
 
-def test_the_newest_run_without_a_name(pivotal, copy, monkeypatch):
-    monkeypatch.chdir(copy.parent)
+def test_the_newest_run_without_a_name(pivotal, own_run, monkeypatch):
+    monkeypatch.chdir(own_run.parent)
     assert pivotal("show").code == 2
-    (copy.parent / "runs").mkdir()
-    copy.rename(copy.parent / "runs" / "one")
+    (own_run.parent / "runs").mkdir()
+    own_run.rename(own_run.parent / "runs" / "one")
     assert pivotal("show", "--json").json["folder"] == str(Path("runs", "one"))
 
 
-def test_open_opens_the_newest_page_or_the_one_that_is_named(pivotal, copy, study, browser, monkeypatch):
-    monkeypatch.chdir(copy.parent)
+def test_open_opens_the_newest_page_or_the_one_that_is_named(pivotal, own_run, study, browser, monkeypatch):
+    monkeypatch.chdir(own_run.parent)
     pivotal("open").refused("There is no run in runs")
-    (copy.parent / "runs").mkdir()
-    there = copy.rename(copy.parent / "runs" / "one")
+    (own_run.parent / "runs").mkdir()
+    there = own_run.rename(own_run.parent / "runs" / "one")
     (there / "report.html").unlink()
     assert pivotal("open").code == 0 and pivotal("open", study).code == 0
     assert browser == [(folder / "report.html").as_uri() for folder in (there, study)]
@@ -99,44 +81,43 @@ def test_json_of_a_run(pivotal, run_folder):
     assert {"summary.json", "run.json", "interventions"} <= set(shown["files"])
 
 
-def test_an_unfinished_run_says_how_to_resume_it(pivotal, copy):
-    (copy / "summary.json").unlink()
-    done = pivotal("show", copy)
+def test_an_unfinished_run_says_how_to_resume_it(pivotal, own_run):
+    (own_run / "summary.json").unlink()
+    done = pivotal("show", own_run)
     assert done.code == 0 and "not finished. To resume it: pivotal find planted planted" in done.out
-    shown = pivotal("show", copy, "--json").json
+    shown = pivotal("show", own_run, "--json").json
     assert not shown["finished"] and shown["summary"] is None
 
 
 # -- the page -------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_run_comes_out_the_same(run_folder, tmp_path, pivotal):
-    copy = Path(shutil.copytree(run_folder, tmp_path / run_folder.name))
-    (copy / "report.html").unlink()
-    said = pivotal("show", copy, "--page")
-    assert said.code == 0 and str(copy / "report.html") in said.out
+def test_the_page_of_a_run_comes_out_the_same(run_folder, own_run, pivotal):
+    own_run = own_run.rename(own_run.with_name(run_folder.name))
+    (own_run / "report.html").unlink()
+    said = pivotal("show", own_run, "--page")
+    assert said.code == 0 and str(own_run / "report.html") in said.out
     # the command that made the run names the folder of then, the lines that apply it that of now
     was, made = (
         (path / "report.html").read_text(encoding="utf-8").replace(str(path), str(run_folder))
-        for path in (run_folder, copy)
+        for path in (run_folder, own_run)
     )
     assert made == was
 
 
-def test_a_missing_page_is_written_before_it_is_opened(copy, browser, pivotal):
-    (copy / "report.html").unlink()
-    assert pivotal("open", copy).code == 0
-    assert (copy / "report.html").is_file() and browser[0].endswith("/a%20run/report.html")
-    written = (copy / "report.html").stat().st_mtime_ns
-    assert pivotal("open", copy).code == 0
-    assert (copy / "report.html").stat().st_mtime_ns == written and len(browser) == 2
+def test_a_missing_page_is_written_before_it_is_opened(own_run, browser, pivotal):
+    (own_run / "report.html").unlink()
+    assert pivotal("open", own_run).code == 0
+    assert (own_run / "report.html").is_file() and browser[0].endswith("/a%20run/report.html")
+    written = (own_run / "report.html").stat().st_mtime_ns
+    assert pivotal("open", own_run).code == 0
+    assert (own_run / "report.html").stat().st_mtime_ns == written and len(browser) == 2
 
 
-def test_a_damaged_summary_is_refused(copy, pivotal):
-    summary = json.loads((copy / "summary.json").read_text())
-    summary["example"]["direction"] = "dual"
-    (copy / "summary.json").write_text(json.dumps(summary))
-    pivotal("show", copy).refused("summary.json", "the example flips to 'dual', which is no label")
+def test_a_damaged_summary_is_refused(own_run, pivotal):
+    example = json.loads((own_run / "summary.json").read_text())["example"]
+    changed(own_run / "summary.json", example={**example, "direction": "dual"})
+    pivotal("show", own_run).refused("summary.json", "the example flips to 'dual', which is no label")
 
 
 def test_without_a_browser_the_file_is_named(run_folder, monkeypatch, pivotal):

@@ -29,10 +29,8 @@ def test_a_study_from_plan_to_end(pivotal, recipe, tmp_path):
     assert planned.code == 0 and not out.exists()
     assert "Left: 2 runs in 2 batches" in planned.out and "Nothing was run" in planned.out
     cells = pivotal("study", recipe, "--out", out, "--dry-run", "--json").json["cells"]
-    assert [(cell["cell"], cell["done"], cell["seeds_left"]) for cell in cells] == [
-        ("3", 0, [0]),
-        ("2", 0, [0]),
-    ]
+    assert [cell["cell"] for cell in cells] == ["3", "2"]
+    assert all((cell["done"], cell["seeds_left"]) == (0, [0]) for cell in cells)
     first = pivotal("study", recipe, "--out", out, "--only", "3")
     assert (first.code, first.out) == (0, f"Done: 1 run, in {out / 'results.jsonl'}.\n")
     assert "3: 1 of 1 done" in first.err

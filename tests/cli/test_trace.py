@@ -1,14 +1,14 @@
 """`pivotal trace`: sentences and held-out pairs, on the terminal and in files, with the model and without."""
 
 import json
-import re
 import shutil
 from math import exp
 from pathlib import Path
 
 import pytest
 from tests.figures import real_figures
-from tests.paths import ROOT
+from tests.paths import code_of
+from tests.stored_json import changed
 
 from pivotal import RunFolder
 from pivotal.records.traces import Traces
@@ -59,20 +59,17 @@ def test_a_single_step_is_set_at_its_cue(pivotal, single_folder):
     assert later["cue"] == 2 and later["edited"] == [0, 0, 1]
 
 
-def test_an_intervention_by_itself(pivotal, run_folder, tmp_path):
-    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
-    assert pivotal("trace", tmp_path / "units", "The noun0a verb0as", "--model", "planted").code == 0
-    pivotal("trace", tmp_path / "units", "--pair", "0").refused("without its run", "sentence of your own")
+def test_an_intervention_by_itself(pivotal, run_folder, alone):
+    assert pivotal("trace", alone, "The noun0a verb0as", "--model", "planted").code == 0
+    pivotal("trace", alone, "--pair", "0").refused("without its run", "sentence of your own")
     of_run = pivotal("trace", run_folder / "interventions" / "0", "The noun0a verb0as")
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
 
-def test_an_intervention_by_itself_takes_no_words_of_other_pairs(pivotal, run_folder, tmp_path):
+def test_an_intervention_by_itself_takes_no_words_of_other_pairs(pivotal, alone):
     """The card names a question that has other pairs here than where the units were found."""
-    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
-    card = json.loads((tmp_path / "units" / "card.json").read_text())
-    (tmp_path / "units" / "card.json").write_text(json.dumps({**card, "question_fingerprint": "another"}))
-    sentence = ("trace", tmp_path / "units", "The noun0a verb0as")
+    changed(alone / "card.json", question_fingerprint="another")
+    sentence = ("trace", alone, "The noun0a verb0as")
     pivotal(*sentence).refused("needs the pairs that it was found on (another)", "Give --words and --cue")
     assert pivotal(*sentence, "--words", "verb0as,verb0a", "--cue", "1").code == 0
 
@@ -94,9 +91,8 @@ def test_a_figure_and_the_numbers_are_files(pivotal, run_folder, kept, tmp_path)
 def test_python_of_the_page(run_folder, tmp_path, monkeypatch, capsys):
     shutil.copytree(run_folder, tmp_path / "runs" / "demo")
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "read-a-trace.md"
-    (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-    exec(compile(block, page, "exec"), {})
+    (block,) = code_of("read-a-trace")
+    exec(block, {})
     assert capsys.readouterr().out.startswith("0 of 303 were not flipped\n(-")
 
 

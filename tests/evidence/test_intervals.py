@@ -105,14 +105,10 @@ def test_words_are_clusters_where_there_are_several():
     def pairs(nouns: int, verbs: int) -> PairSet:
         made = (
             MinimalPair(
-                f"The n{i % nouns} {i}",
-                1,
-                (f"v{i % verbs}", f"w{i % verbs}"),
-                "one",
-                counterfactuals=(text, ""),
+                f"The n{i % nouns} {i}", 1, words, "one", counterfactuals=(f"The m{i % nouns} {i}", "")
             )
             for i in range(40)
-            for text in (f"The m{i % nouns} {i}",)
+            for words in ((f"v{i % verbs}", f"w{i % verbs}"),)
         )
         return PairSet("words", ("one", "many"), tuple(made))
 

@@ -44,20 +44,14 @@ def planted(problem: Problem) -> Intervention:
     return intervention_of(problem.model, PLANTED.units, np.zeros((2, 3)))  # values are learned again
 
 
-def test_the_planted_units_hold_for_words_that_their_values_never_saw(halves):
+def test_the_planted_units_hold_for_words_that_their_values_never_saw_and_decoys_do_not(halves):
     train, test = halves
     found = unseen_words(Examination(planted(train), test), train, Terms(), seed=0)
     assert found.slots == ("noun", "verb")
     assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
-
-
-def test_decoys_do_not(halves):
-    train, test = halves
-    found = unseen_words(
-        Examination(replace(planted(train), units=PLANTED.decoys), test), train, Terms(), seed=0
-    )
-    assert found.flip_accuracy.value == 0
+    decoys = Examination(replace(planted(train), units=PLANTED.decoys), test)
+    assert unseen_words(decoys, train, Terms(), seed=0).flip_accuracy.value == 0
 
 
 def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves):

@@ -9,7 +9,7 @@ import torch
 from tests.interventions import intervention_of
 from tests.models.tiny import WORDS, random_model, tokenizer
 
-from pivotal import Intervention, PivotalError, Problem, evaluate, load_model, load_phenomenon, trace
+from pivotal import Intervention, Problem, evaluate, load_model, load_phenomenon, trace
 from pivotal.evidence.trace import trace_pairs
 from pivotal.models import LanguageModel, TransformersLM
 from pivotal.models.planted import plant
@@ -137,16 +137,3 @@ def test_a_planted_unit_is_all_that_changes_its_verb():
     assert as_it_is.direction == "singular" and not as_it_is.flipped and as_it_is.log_odds[0] > 0
     signs = np.sign(np.array(to.activation.edited)[:, 1:])
     assert (signs == -1).all(), "latched: what is set at the cue stays"
-
-
-def test_bad_requests():
-    model = model_of("planted")
-    intervention = some_intervention(model, "every")
-    pair = MinimalPair("The noun0a", 1, ("verb0as", "verb0a"))
-    with pytest.raises(PivotalError, match="not to 'dual'"):
-        trace(intervention, model, pair, direction="dual")
-    with pytest.raises(PivotalError, match="outside the vocabulary: dog"):
-        trace(intervention, model, MinimalPair("The dog", 1, ("verb0as", "verb0a")))
-    with pytest.raises(PivotalError, match="--any-model"):
-        trace(intervention, plant(1).model, pair)
-    assert trace(intervention, plant(1).model, pair, any_model=True).prefix == "The noun0a"

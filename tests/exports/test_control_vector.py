@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.exports.conftest import Tiny, basis, peer_python
-from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf
+from tests.exports.with_llama_cpp import FLOAT32, adding, in_peer, write_gguf
 from tests.models.tiny import doctors
 from torch import Tensor
 
@@ -129,7 +129,7 @@ def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(tiny, fami
         ("two", 1.5, ["--control-vector-scaled", f"{tmp_path}/out/two.gguf:1.5"]),
     ]
     cases = [{"arguments": ["--model", str(file), *FLOAT32, *more], "rows": rows} for _, _, more in scaled]
-    theirs, added = llama_cpp(python, tmp_path, cases), vectors(portable)
+    theirs, added = in_peer(python, "llama_cpp.py", tmp_path, cases), vectors(portable)
     assert set(added["two"]) == {1, 2}
     for found, (label, scale, _) in zip(theirs, scaled, strict=True):
         vector = {} if label is None else {block: scale * one for block, one in added[label].items()}

@@ -3,9 +3,7 @@
 import ast
 import importlib.util
 import itertools
-import json
 import re
-import subprocess
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.exports.conftest import ALL, FEATURES, INPUTS, LINEAR, Tiny, peer_python
-from tests.exports.peer import __file__ as peer
+from tests.exports.with_llama_cpp import in_peer
 from torch import Tensor
 
 from pivotal import Intervention, PivotalError, load_model
@@ -152,13 +150,9 @@ def test_code_for_other_libraries(target, tiny, tmp_path):
                 cases.append({**names, "direction": direction, "rows": model.rows()})
                 cases[-1]["positions"] = None if cue is None else [cue] * len(model.rows())
                 ours.append(model.logits(found, direction, cue))
-    (tmp_path / "cases.json").write_text(json.dumps(cases))
-    command = [python, peer, tmp_path / "cases.json", tmp_path / "out.npz"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    theirs = np.load(tmp_path / "out.npz")
-    for number, (case, expected) in enumerate(zip(cases, ours, strict=True)):
-        worst = float((torch.tensor(theirs[f"arr_{number}"]) - expected).abs().max())
+    theirs = in_peer(python, "peer.py", tmp_path, cases)
+    for case, found, expected in zip(cases, theirs, ours, strict=True):
+        worst = float((torch.tensor(found) - expected).abs().max())
         assert worst < CLOSE, (case["folder"], case["direction"], case["positions"], worst)
 
 

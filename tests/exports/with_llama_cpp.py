@@ -20,11 +20,10 @@ _TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 """The Conv1D of GPT-2 stores inputs x outputs."""
 
 
-def llama_cpp(python: str | Path, folder: Path, cases: list[dict[str, Any]]) -> list[np.ndarray]:
-    """The logits after the rows of each case; llama_cpp.py says what a case is. `python` has the package xllamacpp."""
+def in_peer(python: str | Path, script: str, folder: Path, cases: list[dict[str, Any]]) -> list[np.ndarray]:
+    """What a script of this folder computes of each case, in the environment of another library."""
     (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
-    script = Path(__file__).with_name("llama_cpp.py")
-    command = [python, script, folder / "cases.json", folder / "out.npz"]
+    command = [python, Path(__file__).with_name(script), folder / "cases.json", folder / "out.npz"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     arrays = np.load(folder / "out.npz")

@@ -33,20 +33,14 @@ def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run):
     found = run.folder.intervention()
     assert whole.arrays["encoder"].shape == (64, 64)
     assert found.bases[SITE].card == whole.card
-    assert np.array_equal(
-        found.bases[SITE].arrays["encoder"][:, 0], whole.arrays["encoder"][:, found.units[0].index]
-    )
-    assert (
-        json.loads((run.folder.path / "interventions/0/card.json").read_text())["bases"][SITE]["kind"]
-        == "probe"
-    )
+    column = whole.arrays["encoder"][:, found.units[0].index]
+    assert np.array_equal(found.bases[SITE].arrays["encoder"][:, 0], column)
+    card = json.loads((run.folder.path / "interventions/0/card.json").read_text())
+    assert card["bases"][SITE]["kind"] == "probe"
 
 
 def test_a_finished_run_is_not_fitted_again(run, monkeypatch):
-    def fail(*_: object) -> None:
-        raise AssertionError("fitted again")
-
-    monkeypatch.setattr("pivotal.problem.bases.fitted.probe_of", fail)
+    monkeypatch.setattr("pivotal.problem.bases.fitted.probe_of", lambda *_: pytest.fail("fitted again"))
     assert find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(run.folder.path)).already
 
 

@@ -17,6 +17,7 @@ from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.report.page import write_report
 from pivotal.searches import Attribution
 
+LABELS = ("singular", "plural")
 QUICK: dict[str, Any] = {"controls": 0, "evidence": "none", "progress": False}
 
 
@@ -50,7 +51,15 @@ def module() -> Recurrent:
 @pytest.mark.parametrize("form", ["set", "rows", "file"])
 def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_path, monkeypatch):
     pairs = PlantedAgreement().pairs()
-    rows = [{"prefix": p.prefix, "cue": p.cue_word, "words": _words(p), "label": p.label} for p in pairs]
+    rows = [
+        {
+            "prefix": p.prefix,
+            "cue": p.cue_word,
+            "words": dict(zip(LABELS, p.words, strict=True)),
+            "label": p.label,
+        }
+        for p in pairs
+    ]
     pairs.save(tmp_path / "pairs.jsonl")
     question = {"set": pairs, "rows": rows, "file": tmp_path / "pairs.jsonl"}[form]
     search = Attribution(max_units=3, refit=20)
@@ -63,10 +72,6 @@ def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_pa
         "load_model(module, tokenizer)  # what you gave" in page
         and "certify run <span>--model</span> PATH" in page
     )
-
-
-def _words(pair: pivotal.questions.MinimalPair) -> dict[str, str]:
-    return dict(zip(("singular", "plural"), pair.words, strict=True))
 
 
 def test_words_may_map_to_their_ids(module):
@@ -148,22 +153,6 @@ def test_what_is_not_a_model_is_refused(model, tokenizer, rule):
         pivotal.load_model(model, tokenizer)
 
 
-def test_a_question_stands_for_everything():
-    with pytest.raises(PivotalError, match="Put them into the Question"):
-        pivotal.find(pivotal.Question(), "number-agreement")
-    with pytest.raises(PivotalError, match=r"no setting 'stepz'\. Did you mean 'steps'"):
-        pivotal.find("planted", "planted", stepz="every")
-    with pytest.raises(PivotalError, match=r"'max_units' of 'exchange' takes .*, not 'many'"):
-        pivotal.find("planted", "planted", max_units="many")
-    asked = pivotal.Question("planted", "planted", skip_bad=True)
-    for check in (lambda: pivotal.check(asked), lambda: pivotal.check("planted", "planted", skip_bad=True)):
-        with pytest.raises(PivotalError, match=r"--skip-bad is about .*, but planted has none"):
-            check()
-    for given, more in ((("planted", ["a"], "planted"), {}), (("planted", "planted"), {"name": "mine"})):
-        with pytest.raises(PivotalError, match="planted has its own words and name"):
-            pivotal.check(*given, **more)
-
-
 def test_other_questions_are_asked_with_the_units_set():
     planted = plant()
     model, pairs = planted.model, PlantedAgreement().pairs()
@@ -197,18 +186,36 @@ def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(t
         pivotal.check("planted", "planted", most=-1)
 
 
-def test_what_is_no_question_and_what_is_not_loaded_is_refused():
-    with pytest.raises(PivotalError, match=r"a PairSet or a list of rows, not int\."):
-        pivotal.find("planted", 3)
-    pairs = PlantedAgreement().pairs()[:20]
-    with pytest.raises(PivotalError, match="planted cannot score any of the 0 pairs"):
-        pivotal.find("planted", "planted", test=pairs[:0])
-    with pytest.raises(PivotalError, match=r"no setting 'max_unit'\. Did you mean 'max_units'\?"):
-        pivotal.find("planted", "planted", max_unit=3)
-    with pytest.raises(PivotalError, match=r"A prompt is one text, but this is a list\."):
-        plant().model.next_words(["The man"])
-    with pytest.raises(PivotalError, match=r"nowhere: there is no such folder\."):
-        pivotal.runs("nowhere")
-    for model in ("wiki-lstm", pairs):
-        with pytest.raises(PivotalError, match=r"A loaded model is needed here, but this is .*load_model"):
-            checked(model)
+PLANTED = ("planted", "planted")
+SKIPPING = pivotal.Question(*PLANTED, skip_bad=True)
+OWN_WORDS = "planted has its own words and name"
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: pivotal.find(pivotal.Question(), "number-agreement"), "Put them into the Question"),
+        (lambda: pivotal.find(*PLANTED, stepz="every"), r"no setting 'stepz'\. Did you mean 'steps'"),
+        (lambda: pivotal.find(*PLANTED, max_unit=3), r"no setting 'max_unit'\. Did you mean 'max_units'\?"),
+        (lambda: pivotal.find(*PLANTED, max_units="many"), "'max_units' of 'exchange' takes .*, not 'many'"),
+        (lambda: pivotal.find("planted", 3), r"a PairSet or a list of rows, not int\."),
+        (
+            lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]),
+            "cannot score any of the 0 pairs",
+        ),
+        (lambda: pivotal.check(SKIPPING), "--skip-bad is about .*, but planted has none"),
+        (lambda: pivotal.check(*PLANTED, skip_bad=True), "--skip-bad is about .*, but planted has none"),
+        (lambda: pivotal.check("planted", ["a"], "planted"), OWN_WORDS),
+        (lambda: pivotal.check(*PLANTED, name="mine"), OWN_WORDS),
+        (lambda: plant().model.next_words(["The man"]), r"A prompt is one text, but this is a list\."),
+        (lambda: pivotal.runs("nowhere"), r"nowhere: there is no such folder\."),
+        (lambda: checked("wiki-lstm"), "A loaded model is needed here, but this is .*load_model"),
+        (
+            lambda: checked(PlantedAgreement().pairs()),
+            "A loaded model is needed here, but this is .*load_model",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(ask, said):
+    with pytest.raises(PivotalError, match=said):
+        ask()

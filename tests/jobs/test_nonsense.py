@@ -71,11 +71,8 @@ def bench() -> ModuleType:
 @pytest.mark.parametrize(
     ("kind", "index"),
     [
-        ("random_labels", 0),
-        ("one_bias", 1),
-        ("never_predicted", 0),
-        ("model_labelled", 0),
-        ("model_labelled", 1),
+        *(("random_labels", 0), ("one_bias", 1), ("never_predicted", 0)),
+        *(("model_labelled", index) for index in (0, 1)),
     ],
 )
 def test_nonsense_in_a_trained_model_is_no_evidence(bench, kind, index, tmp_path):

@@ -25,17 +25,9 @@ SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_un
 
 
 def intervention(value: float = 0.5) -> Intervention:
-    return Intervention(
-        units=(Unit("hidden.0", 4), Unit("hidden.0", 7)),
-        directions=("singular", "plural"),
-        values=np.array([[value, -value], [-value, value]]),
-        active=np.array([[True, False], [True, True]]),
-        steps="every",
-        model="planted",
-        model_fingerprint="m",
-        phenomenon="planted",
-        data_fingerprint="d",
-    )
+    units, values = (Unit("hidden.0", 4), Unit("hidden.0", 7)), np.array([[value, -value], [-value, value]])
+    about, active = ("every", "planted", "m", "planted", "d"), np.array([[True, False], [True, True]])
+    return Intervention(units, ("singular", "plural"), values, *about, active=active)
 
 
 def files(path: Path) -> dict[str, bytes]:

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.processes import UNDRAWN, Process, undrawn
+from tests.stored_json import timeless
 
 from pivotal import RunFolder
 from pivotal.report.atlas import write_site
@@ -62,50 +62,33 @@ def run(command: str, place: Path) -> Process:
 
 def content(place: Path) -> dict[str, Any]:
     """The files of the folders without times. The report and the tables must be what the other files give."""
+    found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pivotal.report.drawing.render", undrawn)
-        return _content(place)
-
-
-def _content(place: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in FOLDERS:
-        for path in sorted((place / name).rglob("*")):
-            if path.is_file() and path.suffix != ".svg":
-                found[str(path.relative_to(place))] = path
-        if f"{name}/report.html" in found:
-            copied = Path(mkdtemp(dir=place)) / "copy"
-            shutil.copytree(place / name, copied)
-            is_study = StudyFolder.holds(copied)
-            page = write_study(copied) if is_study else write_report(RunFolder(copied))
-            for made in [page, *copied.glob("tables.*")]:
-                kept = found.pop(f"{name}/{made.name}").read_text()
-                assert made.read_text().replace(str(copied), name) == kept, "made from another state"
-        if f"{name}/site/index.html" in found:
-            copied = Path(mkdtemp(dir=place)) / "copy"
-            shutil.copytree(place / name, copied)
-            for made in write_site(copied).parent.rglob("*.html"):
-                kept = found.pop(f"{name}/{made.relative_to(copied)}").read_text()
-                assert made.read_text() == kept, "made from another state"
+        for name in FOLDERS:
+            for path in sorted((place / name).rglob("*")):
+                if path.is_file() and path.suffix != ".svg":
+                    found[str(path.relative_to(place))] = path
+            if f"{name}/report.html" in found:
+                copied = Path(shutil.copytree(place / name, Path(mkdtemp(dir=place)) / "copy"))
+                is_study = StudyFolder.holds(copied)
+                page = write_study(copied) if is_study else write_report(RunFolder(copied))
+                for made in [page, *copied.glob("tables.*")]:
+                    kept = found.pop(f"{name}/{made.name}").read_text()
+                    assert made.read_text().replace(str(copied), name) == kept, "made from another state"
+            if f"{name}/site/index.html" in found:
+                copied = Path(shutil.copytree(place / name, Path(mkdtemp(dir=place)) / "copy"))
+                for made in write_site(copied).parent.rglob("*.html"):
+                    kept = found.pop(f"{name}/{made.relative_to(copied)}").read_text()
+                    assert made.read_text() == kept, "made from another state"
     return {name: _timeless(path) for name, path in found.items()}
 
 
 def _timeless(path: Path) -> Any:
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
-    return [_without_times(json.loads(text)) for text in _texts(path)]
-
-
-def _texts(path: Path) -> Iterable[str]:
-    text = path.read_text()
-    return text.splitlines() if path.suffix == ".jsonl" else [text]
-
-
-def _without_times(value: Any) -> Any:
-    if isinstance(value, dict):
-        times = ("seconds", "started", "command")
-        return {key: _without_times(part) for key, part in value.items() if not key.endswith(times)}
-    return [_without_times(part) for part in value] if isinstance(value, list) else value
+    texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    return [timeless(json.loads(text)) for text in texts]
 
 
 @cache

@@ -51,21 +51,5 @@ def learn(corpus: Path, valid: Path, tmp_path: Path) -> Learn:
     return call
 
 
-class Saying:
-    """A watch that keeps what is said, and does something when a text is said."""
-
-    def __init__(self, when: str = "epoch 1:", then: Callable[[], None] = lambda: None) -> None:
-        self.said: list[str] = []
-        self._when, self._then = when, then
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-        if text.startswith(self._when):
-            self._then()
-
-    def progress(self, progress: object) -> None:
-        pass
-
-
 def crash() -> None:
     raise RuntimeError("crashed")

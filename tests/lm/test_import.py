@@ -1,7 +1,6 @@
 """A checkpoint becomes a folder whose model computes what the original computed."""
 
 import importlib.util
-import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -172,19 +171,6 @@ def test_a_closed_vocabulary_has_no_unknown_word(original, tmp_path):
     model = load_model(str(tmp_path / "out"), device="cpu")
     assert model.vocabulary.unknown_word is None and not model.vocabulary.knows("<unk>")
     assert model.generate("the cat", words=3, temperature=0.0)
-
-
-def test_nothing_is_overwritten_unless_asked(original, vocabulary, tmp_path):
-    checkpoint, out = save(original(), tmp_path / "model.pt", True), tmp_path / "out"
-    import_checkpoint(checkpoint, vocabulary, out)
-    with pytest.raises(PivotalError, match="exists already"):
-        import_checkpoint(checkpoint, vocabulary, out)
-    save(original("GRU"), checkpoint, True)
-    assert import_checkpoint(checkpoint, vocabulary, out, replace=True)[0].fingerprint()
-    assert json.loads((out / "config.json").read_text())["cell"] == "gru"
-    (out / "thesis.tex").write_text("years of work")
-    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
-        import_checkpoint(checkpoint, vocabulary, out, replace=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 257 + b"ustar  \0", b"PK\x03\x04" + b"\0" * 60])

@@ -124,24 +124,6 @@ def test_padding_changes_nothing_and_stays_zero(ids, cell, tied):
         assert int(weight.grad.count_nonzero()) == int(kept[name].count_nonzero()), name
 
 
-def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids):
-    steps = 1500 // 8 // 7 + 4  # into the second epoch, with another order of the sentences
-
-    def go_on(found: SeedLearner, updates: int) -> None:
-        for _ in range(updates):
-            if found.epoch_done:
-                found.next_epoch()
-            found.step(1e-2)
-
-    whole, first, second = (learner(ids, dropout=0.3) for _ in range(3))
-    go_on(whole, steps)
-    go_on(first, 5)
-    second.load_state_dict(first.state_dict())
-    go_on(second, steps - 5)
-    found = second.network.weights()
-    assert all(torch.equal(found[name], weight) for name, weight in whole.network.weights().items())
-
-
 def test_a_learner_that_was_saved_on_a_gpu_goes_on_on_a_cpu(ids):
     """With random numbers of its own: those of a GPU mean nothing to a CPU."""
     first, second = learner(ids), learner(ids)

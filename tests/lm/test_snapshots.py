@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lm.conftest import Saying, crash
+from tests.lm.conftest import crash
+from tests.onlooker import Onlooker
 
 from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -67,7 +68,7 @@ def test_a_crash_right_after_a_snapshot(learn, tmp_path, cell, recipe):
     job: dict[str, Any] = {"snapshots": "500,2K,5K", "recipe": recipe, "given": {"cell": cell}}
     learn("whole", **job)
     with pytest.raises(RuntimeError):
-        learn(watch=Saying("snapshot at 2K", crash), checkpoint_minutes=0.0, **job)
+        learn(watch=Onlooker("snapshot at 2K", crash), checkpoint_minutes=0.0, **job)
     first, second = (f"model-{name}" for name in ("500", "2K"))
     during, kept = tmp_path / "model.training" / "snapshots", tmp_path / "model.snapshots"
     before = [(during / name).stat().st_mtime_ns for name in (first, second)]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lm.conftest import Saying, crash
+from tests.lm.conftest import crash
+from tests.onlooker import Onlooker
 
 from pivotal import PivotalError, load_model
 from pivotal.lm.assess import perplexity_of, pieces_of
@@ -17,8 +18,6 @@ from pivotal.lm.training import TrainingJob, train
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
 from pivotal.models import RecurrentLM
 
-OFTEN = 0.0005
-"""Minutes between checkpoints: several in an epoch, even where writing to disk is slow."""
 SLOW = pytest.mark.slow
 
 
@@ -55,7 +54,7 @@ def test_a_trained_model_loads_and_has_learnt(learn, valid, tmp_path):
 def test_a_training_that_was_stopped_ends_in_the_same_weights(learn, tmp_path, stop, error, recipe):
     (whole,) = learn("whole", recipe=recipe, valid=None)
     with pytest.raises(error):
-        learn(recipe=recipe, valid=None, watch=Saying(then=stop), checkpoint_minutes=OFTEN)
+        learn(recipe=recipe, valid=None, watch=Onlooker("epoch 1:", stop), checkpoint_minutes=0.0)
     assert not (tmp_path / "model").exists() and (tmp_path / "model.training" / CHECKPOINT).is_file()
     (resumed,) = learn(recipe=recipe, valid=None)
     assert len(set(weights(whole.path, resumed.path))) == 1
@@ -66,7 +65,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(learn, tmp_path, s
 @SLOW
 def test_other_settings_in_the_same_place_are_refused(learn, tmp_path):
     with pytest.raises(RuntimeError):
-        learn(watch=Saying(then=crash), checkpoint_minutes=OFTEN)
+        learn(watch=Onlooker("epoch 1:", crash), checkpoint_minutes=0.0)
     with pytest.raises(PivotalError, match=r"settings\.rate is 0\.02 there and 0\.01 here"):
         learn(given={"rate": 0.01})
     assert (tmp_path / "model.training" / CHECKPOINT).is_file()
@@ -82,7 +81,7 @@ def test_foreign_files_are_never_touched(learn, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
     for overwrite, seeds in ((False, 1), (True, 1), (True, 2)):
-        watch = Saying()
+        watch = Onlooker()
         with pytest.raises(PivotalError, match=r"thesis\.tex|is not from this training"):
             learn(overwrite=overwrite, seeds=seeds, watch=watch)
         assert watch.said == []  # it is seen before the training
@@ -100,9 +99,9 @@ def test_a_model_stays_until_it_is_replaced(learn, tmp_path, before, after):
     contents = weights(*(model.path for model in old))
     again: dict[str, Any] = {"given": {"rate": 0.01}, "seeds": after, "overwrite": True}
     with pytest.raises(RuntimeError):
-        learn(watch=Saying(then=crash), checkpoint_minutes=OFTEN, **again)
+        learn(watch=Onlooker("epoch 1:", crash), checkpoint_minutes=0.0, **again)
     assert weights(*(model.path for model in old)) == contents
-    watch = Saying()
+    watch = Onlooker()
     new = learn(watch=watch, **again)  # the same command goes on
     assert any(text.startswith("Resuming after") for text in watch.said)
     assert [model.card["training"]["settings"]["rate"] for model in new] == [0.01] * after
@@ -143,7 +142,7 @@ def test_what_appears_in_the_meantime_is_not_overwritten(learn, tmp_path):
         (tmp_path / "model" / "thesis.tex").write_text("years of work")
 
     with pytest.raises(PivotalError, match="must hold only trained models"):
-        learn(watch=Saying(then=intrude))
+        learn(watch=Onlooker("epoch 1:", intrude))
     assert (tmp_path / "model" / "thesis.tex").is_file()
     (tmp_path / "model").rename(tmp_path / "thesis")
     learn()

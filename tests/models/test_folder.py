@@ -1,6 +1,5 @@
 """Model folders, models by name, and repositories of Hugging Face: what is loaded, and what is wrong with a bad one."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.stored_json import changed
 from torch import nn
 
 from pivotal import PivotalError, list_models, load_model
@@ -34,12 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def config(**changes: Any) -> Any:
-    def damage(f: Path) -> None:
-        changed = {**json.loads((f / "config.json").read_text()), **changes}
-        kept = {key: value for key, value in changed.items() if value is not None}
-        (f / "config.json").write_text(json.dumps(kept))
-
-    return damage
+    return lambda folder: changed(folder / "config.json", **changes)
 
 
 def tensors(**changes: torch.Tensor | None) -> Any:
@@ -51,6 +46,13 @@ def tensors(**changes: torch.Tensor | None) -> Any:
         save_file(kept, f / "model.safetensors")
 
     return damage
+
+
+def packed(scale: torch.Tensor | None = None) -> Any:
+    """The embedding in 8 bits, with or without its scales."""
+    return tensors(
+        encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3), encoder__weight__scale=scale
+    )
 
 
 def truncate(f: Path) -> None:
@@ -80,21 +82,9 @@ def truncate(f: Path) -> None:
         (tensors(rnn__bias_hh_l1=torch.zeros(3)), r"must have the shape \(16,\), but it has \(3,\)"),
         (tensors(decoder__weight=torch.zeros(())), r"must have the shape \(6, 1\), but it has \(\)"),
         (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is also rnn.bias_hh_l1"),
-        (
-            tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)),
-            "int8 has no encoder.weight.sc",
-        ),
-        *(
-            (
-                tensors(
-                    encoder__weight=None,
-                    encoder__weight__int8=torch.zeros(6, 3),
-                    encoder__weight__scale=scale,
-                ),
-                "one scale for each row, but encoder.weight.int8 has the shape",
-            )
-            for scale in (torch.ones(5), torch.ones(()))
-        ),
+        (packed(), "int8 has no encoder.weight.sc"),
+        (packed(torch.ones(5)), "one scale for each row, but encoder.weight.int8 has the shape"),
+        (packed(torch.ones(())), "one scale for each row, but encoder.weight.int8 has the shape"),
         (tensors(encoder__weight=torch.zeros(6, 0)), "encoder.weight has none"),
     ],
 )
@@ -124,16 +114,6 @@ def test_int8_rows_with_scales_are_restored():
     assert (restored["x"] - whole).abs().max() <= scale.max() / 2 + 1e-6
 
 
-def test_tied_weights_are_written_once(tmp_path):
-    tied = weights() | {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
-    tied["decoder.weight"] = tied["encoder.weight"]
-    saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=tied, card=CARD)
-    assert "decoder.weight" not in load_file(saved / "model.safetensors")
-    states = torch.randn(3, 4)
-    expected = states @ tied["encoder.weight"].T + tied["decoder.bias"]
-    torch.testing.assert_close(load_folder(saved).readout(states), expected)
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_saved_model_is_the_same_model(tied, tmp_path):
     parts = weights()
@@ -141,7 +121,13 @@ def test_a_saved_model_is_the_same_model(tied, tmp_path):
         parts |= {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
         parts["decoder.weight"] = parts["encoder.weight"]
     model = RecurrentLM("mine", cell="lstm", words=WORDS, weights=parts)
-    assert load_folder(model.save(tmp_path / "saved")).fingerprint() == model.fingerprint()
+    saved, states = model.save(tmp_path / "saved"), torch.randn(3, 4)
+    assert load_folder(saved).fingerprint() == model.fingerprint()
+    assert ("decoder.weight" in load_file(saved / "model.safetensors")) != tied, (
+        "tied weights are written once"
+    )
+    expected = states @ parts["decoder.weight"].T + parts["decoder.bias"]
+    torch.testing.assert_close(load_folder(saved).readout(states), expected)
     small = save_folder(tmp_path / "small", cell="lstm", words=WORDS, weights=parts, card=CARD, int8=True)
     assert (
         load_folder(load_folder(small).save(tmp_path / "again")).fingerprint()
@@ -321,11 +307,8 @@ def test_a_model_that_nobody_asked_for_is_not_downloaded(cache, tmp_path, monkey
     """The name may come from a folder of somebody else. What is in the cache is loaded without asking the network."""
     from huggingface_hub import constants
 
-    def connects(*_: object, **__: object) -> None:
-        raise AssertionError("the network was asked")
-
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("socket.getaddrinfo", connects)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("the network was asked"))
     said = r"not on this machine\. If you trust it, name it yourself: --model hf:somebody/small-gru"
     with pytest.raises(PivotalError, match=said):
         load_model(spec, device="cpu", download=False)

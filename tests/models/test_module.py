@@ -1,8 +1,11 @@
-"""Modules of one's own; the example is a gated convolutional language model (Dauphin et al., 2017)."""
+"""Modules of one's own; the example is that of docs/add-a-model.md, a gated convolutional language model."""
+
+from typing import Any
 
 import pytest
 import torch
 from tests.models.tiny import PREFIXES, VOCABULARY, random_model, tokenizer
+from tests.paths import code_of
 from torch import Tensor, nn
 
 from pivotal import PivotalError
@@ -12,36 +15,15 @@ from pivotal.testing import check_model
 WORDS = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split()), "runs", "run"]
 
 
-class GatedConvolution(nn.Module):
-    """A causal convolution and a gate, with a residual connection: (rows, width, steps) in and out."""
-
-    def __init__(self, width: int, kernel: int) -> None:
-        super().__init__()
-        self.convolution = nn.Conv1d(width, 2 * width, kernel)
-        self.gate = nn.GLU(dim=1)
-        self.kernel = kernel
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.gate(self.convolution(nn.functional.pad(x, (self.kernel - 1, 0))))
-
-
-class GatedConvolutionalLM(nn.Module):
-    def __init__(self, words: int, width: int = 12, layers: int = 2, kernel: int = 5) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(words, width)
-        self.layers = nn.ModuleList(GatedConvolution(width, kernel) for _ in range(layers))
-        self.output = nn.Linear(width, words)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embedding(ids).transpose(1, 2)
-        for layer in self.layers:
-            x = layer(x)
-        return self.output(x.transpose(1, 2))
+WIDTH = 12
+PAGE: dict[str, Any] = {}
+exec(code_of("add-a-model")[0], PAGE)
+GatedConvolution, GatedConvolutionalLM = PAGE["GatedConvolution"], PAGE["GatedConvolutionalLM"]
 
 
 def convolutional(words: int = len(WORDS)) -> GatedConvolutionalLM:
     torch.manual_seed(0)
-    module = GatedConvolutionalLM(words)
+    module = GatedConvolutionalLM(words, WIDTH)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter *= 2
@@ -60,7 +42,7 @@ SITES = {"gate.0": "layers.0.gate", "gate.1": "layers.1.gate", "hidden.1": "laye
 def test_contract(priming):
     lm = ModuleLM("convolutional", convolutional(), WORDS, SITES, priming=priming)
     assert lm.vocabulary.is_priming(priming or "") and not lm.vocabulary.is_priming("no such word")
-    assert [(site.name, site.width) for site in lm.sites] == [(name, 12) for name in SITES]
+    assert [(site.name, site.width) for site in lm.sites] == [(name, WIDTH) for name in SITES]
     check_model(lm, PREFIXES)
 
 
@@ -110,8 +92,8 @@ def test_a_site_may_be_an_input_that_is_given_by_its_name_and_have_a_name_with_d
                 x = layer(x=x)
             return self.output(x.transpose(1, 2))
 
-    module = Named(len(WORDS))
-    module.layers = nn.ModuleList(_ByName(12, 5) for _ in range(2))
+    module = Named(len(WORDS), WIDTH)
+    module.layers = nn.ModuleList(_ByName(WIDTH, 5) for _ in range(2))
     lm = ModuleLM("named", module, WORDS, {f"own.in.{i}": f"layers.{i}:input" for i in range(2)})
     check_model(lm, PREFIXES)
     assert str(lm.unit_space("own.in")) == str(lm.unit_space("own.in.0-1")) == str(lm.unit_space())

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.planted import BOTH_STEPS, mask_of, pushed
 from torch import Tensor
 
 from pivotal import PivotalError, Problem, load_model, load_phenomenon
@@ -9,23 +10,16 @@ from pivotal.models.planted import Planted, plant
 from pivotal.testing import check_model
 from pivotal.units import Unit
 
-SEEDS = [0, 1]
-BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
-
 
 def flips(problem: Problem, sets: list[tuple[Unit, ...]]) -> Tensor:
     """Which preferences flip when the units of each set are set to +1 for singular and -1 for plural."""
-    mask = torch.zeros(len(sets), len(problem.space))
-    for row, units in zip(mask, sets, strict=True):
-        row[[problem.space.flat(unit) for unit in units]] = 1
-    values = torch.ones(len(sets), 2, len(problem.space))
-    values[:, 1] = -1
-    return problem.run(mask, values).flipped()
+    _, values = pushed(problem, sets[0], size=1.0)
+    return problem.run(mask_of(problem, *sets), values.expand(len(sets), -1, -1)).flipped()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [0, 1])
 @BOTH_STEPS
-def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed, steps):
+def test_the_planted_set_is_sufficient_and_each_unit_necessary_and_no_others_do_anything(seed, steps):
     planted = plant(seed)
     problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
     assert len(planted.units) == 3 and problem.clean_accuracy == 1.0
@@ -38,13 +32,6 @@ def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed, steps):
         assert flipped.float().mean() == pytest.approx(2 / 3)
         assert len({g for g, f in zip(groups, flipped, strict=True) if not f}) == 1
     assert (~torch.stack(without)).sum(0).eq(1).all()
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@BOTH_STEPS
-def test_decoys_and_all_other_units_do_nothing(seed, steps):
-    planted = plant(seed)
-    problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
     others = tuple(unit for unit in problem.space if unit not in planted.units)
     assert not flips(problem, [planted.decoys, others]).any()
 

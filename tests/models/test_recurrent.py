@@ -231,6 +231,3 @@ def test_a_model_in_memory_is_saved_and_loaded(words, tmp_path):
     assert (again.name, again.sites) == ("saved", model.sites)
     ids = [model.encode("c d").ids]
     torch.testing.assert_close(again.next_logits(ids), model.next_logits(ids))
-    with pytest.raises(PivotalError, match="exists already"):
-        model.save(tmp_path / "saved")
-    model.save(tmp_path / "saved", replace=True)

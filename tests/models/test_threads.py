@@ -13,20 +13,14 @@ import torch
 from tests.models.tiny import FEW, drawn, tiny_lm
 from torch import Tensor
 
-from pivotal import Intervention, PivotalError, Problem, load_model, load_phenomenon
+from pivotal import PivotalError, Problem, load_model, load_phenomenon
 from pivotal.models import LanguageModel
 from pivotal.models.chunks import as_memory_allows
 from pivotal.options import build
 from pivotal.questions import MinimalPair, PairSet
 from pivotal.searches import SEARCHES, LearnedMask, Progress
-from pivotal.units import Steps
 
 WORKERS, TIMES = 3, 12
-
-
-def interventions(model: LanguageModel, sites: str, steps: Steps = "every") -> list[Intervention]:
-    """One for each worker, in different units."""
-    return [drawn(model, sites, steps, seed) for seed in range(WORKERS)]
 
 
 def lstm() -> tuple[LanguageModel, str, str]:
@@ -53,7 +47,8 @@ def at_once(work: Callable[[int], object]) -> list[object]:
 @pytest.mark.slow
 def test_threads_get_what_each_gets_alone(make):
     model, sites, prompt = make()
-    made, ids = interventions(model, sites), model.encode(prompt).ids
+    made = [drawn(model, sites, "every", seed) for seed in range(WORKERS)]
+    ids = model.encode(prompt).ids
     edited = [model.intervened(one, "plural") for one in made]
     clean = model.next_logits([ids])
     alone = [one.next_logits([ids]) for one in edited]

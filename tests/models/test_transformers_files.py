@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.models.tiny import PREFIXES, drawn, random_model, save_tiny, tokenizer
+from tests.stored_json import changed
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pivotal import PivotalError, load_model
@@ -26,14 +27,9 @@ def cut(folder: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-100])
 
 
-def claiming(**changed: object) -> Callable[[Path], None]:
+def claiming(**settings: object) -> Callable[[Path], object]:
     """Change config.json alone."""
-
-    def spoil(folder: Path) -> None:
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, **changed}))
-
-    return spoil
+    return lambda folder: changed(folder / "config.json", **settings)
 
 
 def with_a_nan(folder: Path) -> None:
@@ -91,9 +87,8 @@ def test_priming_that_the_model_cannot_read():
 def test_a_tokenizer_without_its_token_for_unknown_words(whole, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(whole, folder)
-    content = json.loads((folder / "tokenizer.json").read_text())
-    content["model"]["unk_token"] = "gone"
-    (folder / "tokenizer.json").write_text(json.dumps(content))
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]
+    changed(folder / "tokenizer.json", model={**words, "unk_token": "gone"})
     model = load_model(str(folder))
     assert len(model.encode("The doctor").ids) == 2
     for ask in (model.encode, model.tokens_of):

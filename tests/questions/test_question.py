@@ -1,11 +1,11 @@
 """The question: its defaults, its checks and its pairs, and what a name of a phenomenon loads."""
 
 import dataclasses
-import json
 from dataclasses import replace
 from typing import get_args
 
 import pytest
+from tests.questions.small_blimp import written
 
 import pivotal
 from pivotal import PivotalError, Question, list_phenomena, load_phenomenon
@@ -85,13 +85,7 @@ def test_options_of_files_are_refused_for_what_is_no_file(phenomenon):
 
 
 def test_the_parts_of_what_the_user_named(tmp_path):
-    rows = [
-        {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps."},
-        {"sentence_good": "The Cat sleeps.", "sentence_bad": "The Cat sleep."},
-    ]
-    for name, extra in (("one", {}), ("two", {}), ("whole", {"one_prefix_method": False})):
-        content = [json.dumps({**row, "UID": name, **extra}) for row in rows]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(content))
+    written(tmp_path, "one", "two", "whole")
     folder = Question(phenomenon=f"blimp:{tmp_path}", lower=True).load_parts()
     assert [part.name for part in folder if part.pairs is not None] == ["one", "two"] and len(folder) == 3
     assert folder[0].pairs is not None and folder[0].pairs[0].prefix == "the cats"

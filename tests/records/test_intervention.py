@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.stored_json import changed
 
 from pivotal import Intervention, PivotalError
 from pivotal.units import Unit
@@ -109,15 +110,13 @@ def test_save_then_load_gives_the_same(saved):
     assert Intervention.load(saved).steps == "every"
 
 
-def edit_card(folder: Path, **changes: Any) -> None:
-    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    card = {key: value for key, value in {**card, **changes}.items() if value is not None}
-    (folder / "card.json").write_text(json.dumps(card), encoding="utf-8")
-
-
 def truncate(folder: Path) -> None:
     path = folder / "values.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
+
+
+def card(**changes: Any) -> Any:
+    return lambda folder: changed(folder / "card.json", **changes)
 
 
 UNIT = {"site": "hidden.0", "index": 4}
@@ -149,13 +148,13 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"per direction and unit.*\[2, 9\]"),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
         (lambda f: (f / "card.json").write_text('{"format": '), "must be JSON"),
-        (lambda f: edit_card(f, format="pivotal-intervention-9"), "format cannot be 'pivotal-intervention-9'"),
-        (lambda f: edit_card(f, units=None), r"card\.json: units is missing"),
-        (lambda f: edit_card(f, directions=["singular"] * 2), "two different directions, but both are"),
-        (lambda f: edit_card(f, units=[UNIT, UNIT]), r"may occur once, but hidden\.0:4 occurs more often"),
-        (lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]), r"units\[1\]\.index: expected `int` >= 0"),
+        (card(format="pivotal-intervention-9"), "format cannot be 'pivotal-intervention-9'"),
+        (card(units=None), r"card\.json: units is missing"),
+        (card(directions=["singular"] * 2), "two different directions, but both are"),
+        (card(units=[UNIT, UNIT]), r"may occur once, but hidden\.0:4 occurs more often"),
+        (card(units=[UNIT, {**UNIT, "index": -1}]), r"units\[1\]\.index: expected `int` >= 0"),
         (of_eight_gigabytes, r"but it holds .*\[2, 1000000000\]"),
-        (lambda f: edit_card(f, steps="sometimes"), "steps cannot be 'sometimes'"),
+        (card(steps="sometimes"), "steps cannot be 'sometimes'"),
     ],
 )  # fmt: skip
 def test_a_damaged_folder_is_refused_with_the_reason(saved, damage, message):
@@ -172,7 +171,7 @@ def test_a_reader_does_not_mix_two_states_of_a_folder(saved):
         (saved / "card.json").write_text(card)
         with pytest.raises(PivotalError, match="does not belong to the card beside it"):
             Intervention.load(saved)
-    edit_card(saved, fingerprint=None)
+    changed(saved / "card.json", fingerprint=None)
     Intervention.load(saved)  # an older card
 
 

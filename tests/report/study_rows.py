@@ -1,9 +1,12 @@
 """Rows as a study writes them, with round numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from pivotal.records.study import FoundUnit, StudyRow
+from pivotal.jobs.study.recipe import read_recipe
+from pivotal.records.serial import encode
+from pivotal.records.study import FoundUnit, StudyRecord, StudyRow
 
 
 def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> StudyRow:
@@ -27,3 +30,12 @@ def runs(cell: Mapping[str, str], accuracy: Sequence[float], **changes: Any) -> 
 def unit(number: int, to_singular: float, to_plural: float, by_ablation: bool | None = None) -> FoundUnit:
     values: dict[str, float | None] = {"singular": to_singular, "plural": to_plural}
     return FoundUnit("hidden.0", number - 1, values, by_ablation)
+
+
+def saved(folder: Path, rows: Iterable[StudyRow], **about: str) -> Path:
+    """The folder of the study `summary` with these rows."""
+    folder.mkdir(exist_ok=True)
+    (folder / "recipe.yaml").write_text(read_recipe("summary").text)
+    (folder / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
+    (folder / "study.json").write_text(encode(StudyRecord(name="summary", **about)))
+    return folder

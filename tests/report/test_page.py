@@ -8,11 +8,11 @@ import shlex
 import shutil
 from html import unescape
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from tests.processes import code
+from tests.stored_json import changed
 from typer.testing import CliRunner
 
 from pivotal import RunFolder
@@ -32,10 +32,6 @@ def text_of(folder: RunFolder) -> str:
 
 def copy_of(folder: RunFolder, path: Path) -> Path:
     return Path(shutil.copytree(folder.path, path))
-
-
-def changed(path: Path, **content: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | content), encoding="utf-8")
 
 
 def test_one_well_formed_file_that_fetches_nothing(folder, check_page):
@@ -146,7 +142,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder, tmp_path):
     rejected = {"total": 3, "reasons": {"outside the vocabulary: <x>": 3}}
     summary |= {"runs": [run], "best": 0, "median": 0, "units": 1, "controls": {}, "clean_accuracy": None}
     summary |= {"prevalence": {label: summary["prevalence"][label]}, "rejected": rejected}
-    changed(copy / "summary.json", **summary)
+    (copy / "summary.json").write_text(json.dumps(summary))
     (copy / "history.jsonl").unlink()
     text = write_report(RunFolder(copy)).read_text(encoding="utf-8")
     assert "1 of 64 units switches planted" in text

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.report.study_rows import row, runs
+from tests.report.study_rows import row, runs, saved
 
 from pivotal import PivotalError
-from pivotal.jobs.study.recipe import read_recipe
-from pivotal.records.serial import encode
-from pivotal.records.study import StudyRecord
 from pivotal.report.study import StudyFolder, write_study
 
 CELL = {"question": "number single", "KL term": "without", "values": "unbounded"}
@@ -19,11 +16,7 @@ def folder(tmp_path: Path) -> Path:
     """As the study `summary` leaves it after its first cell, and a failed run of the second."""
     failed = row({**CELL, "KL term": "with"}, status="failed", error="<no memory> & no disk", accuracy=None)
     rows = [failed, *runs(CELL, [0.8, 0.9, 1.0])]
-    (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
-    (tmp_path / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
-    about = StudyRecord(name="summary", command="pivotal study summary", started="today")
-    (tmp_path / "study.json").write_text(encode(about))
-    return tmp_path
+    return saved(tmp_path, rows, command="pivotal study summary", started="today")
 
 
 def test_page_and_tables(folder, check_page):

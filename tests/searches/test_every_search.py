@@ -1,6 +1,5 @@
 """What the searches promise alike, on the planted model, where the answer is known."""
 
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -52,8 +51,16 @@ def test_a_bound_on_kl_is_kept(search, max_kl, steps):
     assert kept <= 1.1 * max_kl < free
 
 
-@pytest.mark.parametrize("stop", [1, 2, 3])
-@pytest.mark.parametrize("search", [Exchange(max_units=3, batch=32), slow(GREEDY)])
+RELAXED = {"max_units": 3, "updates": 30, "refit": 6, "batch": 32}
+STOPS = [
+    *((Exchange(max_units=3, batch=32), stop) for stop in (3, 4)),
+    *(slow(GREEDY, stop) for stop in (1, 2, 3)),
+    *((search(**RELAXED), 17) for search in (LearnedMask, Reinforce)),
+    *(slow(search(**RELAXED, max_kl=0.3), 17) for search in (LearnedMask, Reinforce)),
+]
+
+
+@pytest.mark.parametrize(("search", "stop"), STOPS)
 def test_a_stopped_search_goes_on_to_the_same_end(search, stop, tmp_path):
     problem = planted_problem()
     if isinstance(search, Exchange):  # from units that decide nothing, so that there is much to exchange
@@ -61,10 +68,12 @@ def test_a_stopped_search_goes_on_to_the_same_end(search, stop, tmp_path):
             tmp_path / "start"
         )
         search = replace(search, start=str(start))
-    whole, memory = search.solve(problem, runs=2), Memory(stop_at=stop)
-    with suppress(Stopped):
-        search.solve(planted_problem(), runs=2, checkpoint=memory)
-    assert same(search.solve(planted_problem(), runs=2, checkpoint=memory), whole)
+    whole, memory = search.solve(problem, runs=2, seed=1), Memory(stop_at=stop)
+    with pytest.raises(Stopped):
+        search.solve(planted_problem(), runs=2, seed=1, checkpoint=memory)
+    again = planted_problem()
+    assert same(search.solve(again, runs=2, seed=1, checkpoint=memory), whole)
+    assert again.work.nodes < problem.work.nodes, "it went on and did not begin again"
 
 
 @pytest.mark.slow

@@ -146,28 +146,6 @@ def test_the_same_seed_gives_the_same_and_another_seed_another():
 
 
 @EACH
-@pytest.mark.parametrize(
-    "settings", [{}, pytest.param({"max_kl": 0.3}, marks=pytest.mark.slow)], ids=["plain", "constrained"]
-)
-def test_a_killed_run_ends_in_the_same_result(search, settings):
-    search = replace(search, **settings)
-    memory = Memory(due_at=17)
-
-    def die(progress: Progress) -> None:
-        if progress.update == 25:
-            raise SystemError
-
-    with pytest.raises(SystemError):
-        search.solve(planted_problem(), runs=2, seed=1, progress=die, checkpoint=memory)
-    state = memory.load()
-    assert state["update"] == 17
-    updates: list[int] = []
-    told = {"progress": lambda p: updates.append(p.update), "checkpoint": memory}
-    resumed = search.solve(planted_problem(), runs=2, seed=1, **told)
-    assert updates[0] == 18 and same(resumed, search.solve(planted_problem(), runs=2, seed=1))
-
-
-@EACH
 def test_a_stopped_run_keeps_what_it_reached_within_the_budget(search):
     problem, memory = planted_problem(), Memory(stop_at=20)
     with pytest.raises(Stopped):

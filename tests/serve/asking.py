@@ -1,7 +1,9 @@
 """A client of the live page that can also send what a browser would never send."""
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
@@ -46,3 +48,16 @@ class Client:
     def refusal(self, path: str, body: Any) -> str:
         """The sentence with which a request is refused."""
         return str(self.ask(path, body, status=422)["error"])
+
+
+@contextmanager
+def served(server: Any) -> Iterator[Client]:
+    """Run a live server in a thread of its own within the block."""
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield Client(server.address)
+    finally:
+        server.stop()
+        thread.join(120)
+    assert not thread.is_alive()

@@ -1,12 +1,11 @@
 """One server that shows the run of the planted model."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.finished_run import finished_run
-from tests.serve.asking import Client
+from tests.serve.asking import Client, served
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -21,10 +20,5 @@ def planted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(planted_run: Path) -> Iterator[Client]:
-    server = LiveServer([str(planted_run)])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield Client(server.address)
-    server.stop()
-    thread.join(120)
-    assert not thread.is_alive()
+    with served(LiveServer([str(planted_run)])) as made:
+        yield made

@@ -1,14 +1,15 @@
 """A search that the live page starts: progress, cancelling, resuming, the end of the server, and failures."""
 
 import json
-import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.asking import Client
+from tests.processes import until
+from tests.serve.asking import Client, served
 
 from pivotal import RunFolder
 from pivotal.serve.requests import Start
@@ -18,15 +19,13 @@ from pivotal.serve.server import LiveServer
 PLANTED = {"model": "planted", "phenomenon": "planted"}
 
 
+@dataclass
 class Running:
     """A server of its own, in a folder of its own, because searches write to runs/."""
 
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.server = LiveServer(say=self.said.append)
-        self.client = Client(self.server.address)
-        self._thread = threading.Thread(target=self.server.run)
-        self._thread.start()
+    server: LiveServer
+    client: Client
+    said: list[str]
 
     def events(self, number: int, seen: int | None = None) -> Iterator[dict[str, Any]]:
         connection = HTTPConnection("127.0.0.1", self.client.port, timeout=600)
@@ -39,18 +38,14 @@ class Running:
                 yield json.loads(line[6:])
         connection.close()
 
-    def end(self) -> None:
-        self.server.stop()
-        self._thread.join(100)
-        assert not self._thread.is_alive()
-
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     monkeypatch.chdir(tmp_path)
-    made = Running()
-    yield made
-    made.end()
+    said: list[str] = []
+    server = LiveServer(say=said.append)
+    with served(server) as client:
+        yield Running(server, client, said)
 
 
 def test_a_search_can_be_repeated_on_the_command_line():
@@ -97,8 +92,9 @@ def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_end
         if event["kind"] == "progress":
             assert event["update"] > progress[-1]["update"]
             break
-    running.end()
-    assert "Stopping the search" in running.said[0] and "checkpoint is saved" in running.said[-1]
+    running.server.stop()
+    until(lambda: "checkpoint is saved" in "".join(running.said))
+    assert "Stopping the search" in running.said[0]
     assert (tmp_path / "runs" / "planted-every-planted" / "checkpoint.pt").is_file()
 
 

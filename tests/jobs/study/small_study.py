@@ -1,10 +1,11 @@
 """A small study of planted models: four cells, two seeds each, a few seconds. And a small atlas."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.serial import replace
-from pivotal.records.study import StudyRow
+from pivotal.records.study import StudyRow, read_results
 from pivotal.searches import Progress
 
 TINY = """\
@@ -38,6 +39,11 @@ def tiny(*changes: tuple[str, str]) -> Recipe:
         assert old in text
         text = text.replace(old, new)
     return parse_recipe(text, "tiny.yaml")
+
+
+def rows_in(folder: Path) -> tuple[StudyRow, ...]:
+    """The results of a study so far."""
+    return read_results(folder / "results.jsonl")
 
 
 def lasting(rows: Iterable[StudyRow]) -> list[StudyRow]:

@@ -3,10 +3,9 @@
 import dataclasses
 import json
 import shutil
-from pathlib import Path
 
 import pytest
-from small_study import Said, lasting, tiny
+from small_study import Said, lasting, rows_in, tiny
 from tests.processes import locked_elsewhere
 
 from pivotal import PivotalError, Question, RunFolder, study
@@ -14,15 +13,11 @@ from pivotal.jobs.study import work
 from pivotal.jobs.study.job import dry_run
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.models.planted import plant
-from pivotal.records.study import StudyRow, read_results
-
-
-def results(folder: Path) -> tuple[StudyRow, ...]:
-    return read_results(folder / "results.jsonl")
+from pivotal.records.study import StudyRow
 
 
 def test_a_row_says_all_about_a_run(finished):
-    rows = results(finished)
+    rows = rows_in(finished)
     assert [(row.name, row.seed) for row in rows] == [
         (f"{model}, {steps}", seed)
         for model in ("planted", "planted:1")
@@ -44,7 +39,7 @@ def test_a_row_says_all_about_a_run(finished):
 @pytest.mark.slow
 def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied):
     folder = copied()
-    old = results(folder)
+    old = rows_in(folder)
     new = study(tiny(), out=folder, runs=3, only="planted, every").rows
     assert [row for row in new if row.seed < 5] == list(old)
     (added,) = (row for row in new if row.seed == 5)
@@ -55,7 +50,7 @@ def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied):
 def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished, tmp_path):
     """Of a batch with the same first seed, which decides what all runs have in common."""
     (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows
-    beside = results(finished)[0]
+    beside = rows_in(finished)[0]
     assert (alone.batch, beside.batch) == ([3], [3, 4])
     assert [unit.index for unit in alone.found] == [unit.index for unit in beside.found]
     for one, other in zip(alone.found, beside.found, strict=True):
@@ -80,12 +75,12 @@ def test_labels_may_change_and_cells_may_go_and_come_back(copied, finished):
     folder, renamed = copied(), tiny(("[every, single]", "[{label: all the time, steps: every}]"))
     rows = study(renamed, out=folder, watch=(said := Said())).rows
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
-    assert study(tiny(), out=folder, watch=said).rows == results(finished)
+    assert study(tiny(), out=folder, watch=said).rows == rows_in(finished)
     assert said.cells == said.lines == []  # a cell that comes back finds its run folders
     shutil.rmtree(folder / "runs")
     with pytest.raises(PivotalError, match=r"run folders of 4 finished runs are not in .* would be lost"):
         study(renamed, out=folder)
-    assert results(folder) == results(finished)
+    assert rows_in(folder) == rows_in(finished)
 
 
 def test_a_plan_writes_nothing_and_estimates_from_finished_runs(copied, tmp_path):
@@ -95,7 +90,7 @@ def test_a_plan_writes_nothing_and_estimates_from_finished_runs(copied, tmp_path
     assert plan.total() == "Done: 0 runs. Left: 8 runs in 4 batches. Nothing was run."
     folder = copied()
     plan = dry_run(tiny(), out=folder, runs=6)
-    assert plan.seconds == pytest.approx(sum(2 * row.total_seconds for row in results(folder)[::2]))
+    assert plan.seconds == pytest.approx(sum(2 * row.total_seconds for row in rows_in(folder)[::2]))
     assert not dry_run(tiny(), out=folder).batches
 
 
@@ -119,7 +114,7 @@ def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(tmp_path, m
 
 def test_a_batch_that_was_begun_keeps_its_seeds(copied):
     folder = copied()
-    row = results(folder)[0]
+    row = rows_in(folder)[0]
     (folder / row.folder / "summary.json").unlink()
     (folder / "results.jsonl").unlink()
     (batch,) = dry_run(tiny(), out=folder, runs=4, only="planted, every").batches[:1]
@@ -139,7 +134,7 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path):
         ("planted:1, others", "failed"),
     ]
     assert "planted cannot score any of the" in studied.failed[0].error and studied.failed[0].accuracy is None
-    assert results(tmp_path / "s") == studied.rows
+    assert rows_in(tmp_path / "s") == studied.rows
     assert sum("failed" in line for line in said.standings) == 2
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
@@ -263,7 +258,7 @@ def test_single_unit_ablation_is_asked_of_the_units_found(copied):
     asked = tiny(("max_units: 3}", "max_units: 3, ablation: true}"))
     rows = study(asked, out=folder, only="planted, every", watch=said).rows
     assert said.cells == ["planted, every"]  # for the ablation; the search is not repeated
-    assert lasting(rows)[0].accuracy == results(folder)[0].accuracy
+    assert lasting(rows)[0].accuracy == rows_in(folder)[0].accuracy
     known = {unit.index for unit in plant().units}
     found = [unit for row in rows if row.name == "planted, every" for unit in row.found]
     assert {unit.index for unit in found} & known

@@ -18,12 +18,8 @@ def rows(atlas: Studied) -> dict[str, StudyRow]:
 
 
 def test_what_the_model_does_not_know_is_not_searched(atlas, rows):
-    assert {name: row.status for name, row in rows.items()} == {
-        "planted": "done",
-        "renamed": "done",
-        "chance": UNKNOWN,
-        "strange": UNKNOWN,
-    }
+    assert list(rows) == ["planted", "renamed", "chance", "strange"]
+    assert [row.status for row in rows.values()] == ["done", "done", UNKNOWN, UNKNOWN]
     assert "prefers the expected word" in (rows["chance"].error or "")
     assert rows["chance"].clean_accuracy is not None and rows["chance"].clean_accuracy < 0.7
     assert "cannot score" in (rows["strange"].error or "")

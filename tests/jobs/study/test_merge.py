@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import Said, tiny
+from small_study import Said, rows_in, tiny
 from tests.processes import locked_elsewhere
 
 from pivotal import Intervention, PivotalError, RunFolder, study
@@ -14,11 +14,7 @@ from pivotal.jobs.study import merge as merging
 from pivotal.jobs.study.job import dry_run
 from pivotal.jobs.study.merge import merge
 from pivotal.records.serial import encode, replace
-from pivotal.records.study import FAILED, StudyRow, read_results
-
-
-def rows_in(folder: Path) -> tuple[StudyRow, ...]:
-    return read_results(folder / "results.jsonl")
+from pivotal.records.study import FAILED, StudyRow
 
 
 def write_rows(folder: Path, rows: tuple[StudyRow, ...]) -> None:

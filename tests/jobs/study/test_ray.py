@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from small_study import Said, lasting, tiny
+from small_study import Said, lasting, rows_in, tiny
 from typer.testing import CliRunner
 
 from pivotal import PivotalError, Problem, study
@@ -20,7 +20,7 @@ from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.folder import RunBatch, batches_of, opened
 from pivotal.jobs.study.recipe import Resources
 from pivotal.jobs.study.work import StudyPlace
-from pivotal.records.study import StudyRow, read_results
+from pivotal.records.study import StudyRow
 from pivotal.searches import Attribution, Discovery, Search
 from pivotal.searches.base import Attempt
 
@@ -38,13 +38,8 @@ def cluster() -> Iterator[None]:
     import ray  # not above: every worker of the tests would import it
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100_000_000,
-    )
+    quiet = {"include_dashboard": False, "log_to_driver": False}
+    ray.init(address="local", num_cpus=2, object_store_memory=100_000_000, **quiet)
     yield
     ray.shutdown()
 
@@ -93,7 +88,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(cluster, finished, tmp
     executor, said = OnRay(tiny().resources), Said()
     studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
     assert not studied.failed
-    assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl"))
+    assert lasting(studied.rows) == lasting(rows_in(finished))
     assert said.standings and not any("failed" in line for line in said.standings)
 
 
@@ -102,7 +97,7 @@ def test_an_atlas_on_two_workers_has_the_rows_of_one_process(cluster, atlas_reci
     recipe.write_text(atlas_recipe.text)
     done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "local", "--out", str(out), "--quiet"])
     assert done.exit_code == 0, done.output
-    assert lasting(read_results(out / "results.jsonl")) == lasting(atlas.rows)
+    assert lasting(rows_in(out)) == lasting(atlas.rows)
     assert (out / "site" / "index.html").is_file()
 
 

@@ -1,9 +1,7 @@
 """What a recipe says, and what it says wrongly: the line, the rule and the cure."""
 
-import re
-
 import pytest
-from tests.paths import ROOT
+from tests.paths import ROOT, code_of
 
 from pivotal import PivotalError
 from pivotal.jobs.study.cells import SETTINGS, Cell, cells_of, chosen
@@ -136,7 +134,7 @@ def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path):
 
 def test_the_recipe_of_the_documentation_is_one():
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (text,) = code_of("studies", "yaml")
     assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
     for key in SETTINGS:
         assert f"`{key}`" in page, key

@@ -16,24 +16,14 @@ from pivotal import PivotalError, load_phenomenon
 from pivotal.questions import PairSet
 from pivotal.questions.readers import READERS, ReadOptions
 
+PAIR = {
+    "prefix": "The cat near", "cue": 1, "words": {"singular": "is", "plural": "are"}, "label": "singular",
+    "group": "near", "lexemes": {"subject": "cat"},
+    "counterfactual": {"singular": "The cat near", "plural": "The cats near"},
+}  # fmt: skip
+SETS = {"cue": "cats", "words": {"singular": ["is", "was"], "plural": "are"}, "label": "plural"}
 FILES = SAMPLES | {
-    "pairs": {
-        "pairs.jsonl": "".join(
-            json.dumps(
-                {
-                    "prefix": f"The {noun} near",
-                    "cue": cue,
-                    "words": {"singular": one, "plural": "are"},
-                    "label": label,
-                    "group": "near",
-                    "lexemes": {"subject": "cat"},
-                    "counterfactual": {"singular": "The cat near", "plural": "The cats near"},
-                }
-            )
-            + "\n"
-            for noun, cue, one, label in (("cat", 1, "is", "singular"), ("cats", "cats", ["is", "was"], "plural"))
-        )
-    },
+    "pairs": {"pairs.jsonl": f"{json.dumps(PAIR)}\n{json.dumps({**PAIR, 'prefix': 'The cats near', **SETS})}\n"},
     "pairs, table": {
         "pairs.csv": "prefix,cue,word.singular,word.plural,label,group,lexeme.subject,counterfactual.plural\n"
         "The cat near,cat,is,are,singular,near,cat,The cats near\n"

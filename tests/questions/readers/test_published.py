@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.paths import SHARED, loaded
+from tests.questions import small_blimp
 
 from pivotal import PivotalError, load_phenomenon
 from pivotal.questions.readers import ReadOptions
@@ -100,14 +101,12 @@ def test_a_folder_is_asked_with_the_labels_of_most_paradigms():
 
 
 def row(**changes: object) -> dict[str, object]:
+    words = {"one_prefix_word_good": "sleep", "one_prefix_word_bad": "sleeps"}
+    usual = {"one_prefix_prefix": "The cats", **words, "one_prefix_method": True, "two_prefix_method": False}
     return {
         "sentence_good": "The cats sleep.",
         "sentence_bad": "The cats sleeps.",
-        "one_prefix_prefix": "The cats",
-        "one_prefix_word_good": "sleep",
-        "one_prefix_word_bad": "sleeps",
-        "one_prefix_method": True,
-        "two_prefix_method": False,
+        **usual,
         "UID": "small",
         **changes,
     }
@@ -125,12 +124,9 @@ def write(path: Path, *rows: dict[str, object]) -> str:
 
 def test_the_sentences_suffice(tmp_path):
     """As Hugging Face has BLiMP: without the fields of the one-prefix method."""
-    bare = [
-        {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", "UID": "bare"},
-        {"sentence_good": "The cat sleeps.", "sentence_bad": "The cat sleep.", "UID": "bare"},
-    ]
     whole = load_phenomenon(write(tmp_path / "b.jsonl", row(UID="bare"), other(UID="bare")))
-    assert load_phenomenon(write(tmp_path / "a.jsonl", *bare)).pairs == whole.pairs
+    bare = load_phenomenon(f"blimp:{small_blimp.written(tmp_path / 'bare', 'bare')}")
+    assert bare.lower().pairs == whole.lower().pairs
 
 
 def test_rows_that_ask_for_the_other_form_are_counterfactuals(tmp_path):

@@ -16,45 +16,28 @@ from pivotal import PivotalError
 from pivotal.questions import PairSet
 from pivotal.questions.templates.template_file import parse_template
 
-CONTENT: dict[str, Any] = {
-    "name": "toy",
-    "labels": ["a", "b"],
-    "summary": "a toy",
-    "test": "4",
-    "cue": "noun",
-    "words": "verb",
-    "lexemes": ["noun", "verb"],
-    "lexicon": {
-        "noun": [
-            {"a": "man", "b": "men", "kind": "x"},
-            {"a": "cat", "b": "cats", "kind": "x"},
-            {"a": "car", "b": "cars", "kind": "y"},
-        ],
-        "verb": {"a": ["sings", "runs"], "b": ["sing", "run"], "kind": ["x", "x"]},
-        "near": ["near", "by"],
-    },
-    "templates": [
-        "The {noun}",
-        {
-            "group": "g",
-            "prefix": "The {noun} {near} {noun2.any}",
-            "sample": "4",
-            "where": "noun.kind = noun2.kind",
-        },
-        {
-            "prefix": {"a": "One {noun} {near}", "b": "Two {noun} {near}"},
-            "words": {"a": "is", "b": ["are", "were"]},
-        },
-        {
-            "prefix": "This {near}",
-            "label": "none",
-            "cue": "near",
-            "counterfactual": {"near": ["he", "they"]},
-            "lexemes": {"place": "near"},
-        },
-    ],
-}
-"""A file with every key, in every shape that a key may have."""
+CONTENT: dict[str, Any] = yaml.load(
+    """
+    name: toy
+    labels: [a, b]
+    summary: a toy
+    test: 4
+    cue: noun
+    words: verb
+    lexemes: [noun, verb]
+    lexicon:
+      noun: [{a: man, b: men, kind: x}, {a: cat, b: cats, kind: x}, {a: car, b: cars, kind: y}]
+      verb: {a: [sings, runs], b: [sing, run], kind: [x, x]}
+      near: [near, by]
+    templates:
+      - The {noun}
+      - {group: g, prefix: "The {noun} {near} {noun2.any}", sample: 4, where: noun.kind = noun2.kind}
+      - {prefix: {a: "One {noun} {near}", b: "Two {noun} {near}"}, words: {a: is, b: [are, were]}}
+      - {prefix: "This {near}", label: none, cue: near, counterfactual: {near: [he, they]}, lexemes: {place: near}}
+    """,
+    yaml.BaseLoader,
+)
+"""A file with every key, in every shape that a key may have. All values are texts."""
 
 WRONG: list[Any] = [
     *(None, "", "  ", "x", "none", "any", "0", "-1", "1.5", "9" * 30, "noun", "noun9", "{noun}", "{noun.b}", "{", "}{"),
