@@ -81,15 +81,16 @@ def study(name: str, axis: str | None = None, docs: Path = DOCS) -> str:
 
 
 def protocol(name: str, rows: Sequence[StudyRow]) -> str:
-    """One line: command, search, values, split, batch and machine."""
+    """One line: command, search, values, split unless whole prefixes are held out, batch and machine."""
     done = [row for row in rows if row.done]
+    split = _listed(_HELD_OUT[row.split] for row in done)
     machines = _listed((row.machine or row.device or "an unnamed machine" for row in done), " and ")
     batches = (str(row.options["batch"]) for row in done if "batch" in row.options)
     return (
         f"`pivotal study {name}`: {counted(len(done), 'run')}. "
         f"Search: {_listed(f'`{row.search}`' for row in done)}. "
         f"Values: {_listed(row.values for row in done)}. "
-        f"Held out: {_listed(_HELD_OUT[row.split] for row in done)}. "
+        f"{'' if split == _HELD_OUT['prefixes'] else f'Held out: {split}. '}"
         f"Batch: {_listed(batches)} prefixes. Machine: {machines}."
     )
 

@@ -76,7 +76,7 @@ def test_every_table_states_search_values_split_batch_and_machine(script):
     rows = read_results(ROOT / "docs/results/efficiency/results.jsonl")
     assert script.protocol("efficiency", rows) == (
         "`pivotal study efficiency`: 375 runs. Search: `learned` or `reinforce`. Values: unbounded or natural. "
-        "Held out: whole prefixes. Batch: 64 or 128 prefixes. Machine: NVIDIA H200."
+        "Batch: 64 or 128 prefixes. Machine: NVIDIA H200."
     )
 
 
