@@ -37,7 +37,7 @@ def test_the_page_and_the_matrix_are_what_the_rows_make(script, atlas):
 def test_the_readme_counts_phenomena_and_models(atlas):
     numbers = dict(enumerate(("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")))
     said = (
-        f"[{len(atlas.phenomena)} phenomena of {numbers[len({one.model for one in atlas.entries})]} models]"
+        f"[{len(atlas.phenomena)} phenomena in {numbers[len({one.model for one in atlas.entries})]} models]"
     )
     assert said in (ROOT / "README.md").read_text(encoding="utf-8")
 
