@@ -58,9 +58,8 @@ def test_patterns_that_match_nothing_are_refused(pattern):
 
 @pytest.mark.parametrize("pattern", ["mlp.10-99", "mlp.5-3", "mlp.12-14", "attn.0,mlp.11-12"])
 def test_a_range_goes_up_and_stays_within_the_model(pattern):
-    with pytest.raises(
-        PivotalError, match=rf"layers, 0 to 11, but '{pattern.rpartition(',')[2]}'.*mlp\.0-11"
-    ):
+    said = rf"layers, 0 to 11, but '{pattern.rpartition(',')[2]}'.*mlp\.0-11"
+    with pytest.raises(PivotalError, match=said):
         select_sites(GPT, pattern)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.attack.command import Done, ended, fork
-from tests.attack.kills import often
+from tests.attack.kills import left_alone, often
 from tests.attack.long_jobs import Job, jobs
 from tests.attack.materials import Materials
 from tests.attack.surroundings import hastened
@@ -39,10 +39,7 @@ def attack(
     failures: dict[str, list[str]] = {}
     met: dict[str, int] = {}
     for job in (job for job in jobs() if not only or job.name in only):
-        out = scratch / "whole" / job.name
-        with hastened():
-            done = ended(fork(job.line(materials, out), often))
-        whole = job.result(out) if done.code == 0 else None
+        _, whole = left_alone(job, materials, scratch)
         for number in range(rounds):
             case = f"{seed}:disk:{job.name}:{number}"
             with hastened(real=real and number == 0):

@@ -25,6 +25,14 @@ def often() -> None:
     pivotal.jobs.checkpoint.EVERY_SECONDS = 0.0
 
 
+def left_alone(job: Job, m: Materials, scratch: Path) -> tuple[Done, object]:
+    """How a job ends that nothing stops, and its result."""
+    out = scratch / "whole" / job.name
+    with hastened():
+        done = ended(fork(job.line(m, out), often))
+    return done, job.result(out) if done.code == 0 else None
+
+
 def attack(
     number: int,
     seed: int,
@@ -42,13 +50,11 @@ def attack(
     chosen = [job for job in jobs() if not only or job.name in only]
     whole: dict[str, tuple[object, float]] = {}
     for job in chosen:
-        began = time.monotonic()
-        with hastened():
-            done = ended(fork(job.line(materials, scratch / "whole" / job.name), often))
-        if done.code != 0:
+        done, result = left_alone(job, materials, scratch)
+        if done.code == 0:
+            whole[job.name] = result, done.seconds
+        else:
             failures.setdefault(f"{job.name} fails when left alone", []).append(done.err[-500:])
-            continue
-        whole[job.name] = job.result(scratch / "whole" / job.name), time.monotonic() - began
     kills = dict.fromkeys(whole, 0)
     round_ = 0
     while sum(kills.values()) < number and whole and round_ < 10 * number:

@@ -4,10 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 DESK, PHONE = (1200, 900), (390, 844)
+LOOKS = pytest.mark.parametrize(
+    ("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk in daylight", "phone in the dark"]
+)
+LIST = "#sentence-list > li"
+"""The sentences on the page of a run."""
 
 
 @dataclass

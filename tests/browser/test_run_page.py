@@ -4,23 +4,19 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.looking import DESK, PHONE
+from tests.browser.looking import LIST, LOOKS, PHONE
 
 from pivotal import RunFolder
 from pivotal.report.page import unit_anchor as anchor
 
 pytestmark = pytest.mark.slow
 
-LIST = "#sentence-list > li"
-
 
 def units_of(page: Path) -> list[str]:
     return list(RunFolder(page.parent).summary().best_run.unit_labels)
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk in daylight", "phone in the dark"]
-)
+@LOOKS
 def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(run_page, opened, size, scheme):
     first, second, *_ = units_of(run_page)
     seen = opened(run_page, size, scheme)

@@ -54,9 +54,8 @@ def test_pairs_that_training_has_are_said(pivotal, files):
     asked = ("planted", "train.jsonl", "--test", "held.jsonl")
     assert f"Warning: {shared} of the " in pivotal("check", *asked).out
     done = pivotal("find", *asked, *QUICK[:-1], "--evidence", "none", "--out", "run")
-    assert (
-        f"{shared} of the {len(HELD_OUT) + 7} held-out pairs of held.jsonl have the prefix of a" in done.err
-    )
+    told = f"{shared} of the {len(HELD_OUT) + 7} held-out pairs of held.jsonl have the prefix of a"
+    assert told in done.err
     assert library.RunFolder("run").summary().pairs.test == len(HELD_OUT) + 7, "taken as they are"
     checked = pivotal("check", *asked, "--json").json
     assert checked["test"] == len(HELD_OUT) + 7 and checked["train"] == len(TRAIN)

@@ -45,13 +45,9 @@ def test_a_finished_run(pivotal, run_folder):
 
 
 def test_pairs_that_could_not_be_asked_are_told(pivotal, own_run):
-    summary = json.loads((own_run / "summary.json").read_text())
-    summary["rejected"] = {"total": 2, "reasons": {"outside the vocabulary: blorg": 2}}
-    (own_run / "summary.json").write_text(json.dumps(summary))
-    assert (
-        "2 pairs could not be used with this model: outside the vocabulary: blorg (2)."
-        in pivotal("show", own_run).out
-    )
+    changed(own_run / "summary.json", rejected={"total": 2, "reasons": {"outside the vocabulary: blorg": 2}})
+    said = "2 pairs could not be used with this model: outside the vocabulary: blorg (2)."
+    assert said in pivotal("show", own_run).out
 
 
 def test_the_newest_run_without_a_name(pivotal, own_run, monkeypatch):

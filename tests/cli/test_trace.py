@@ -62,6 +62,8 @@ def test_a_single_step_is_set_at_its_cue(pivotal, single_folder):
 def test_an_intervention_by_itself(pivotal, run_folder, alone):
     assert pivotal("trace", alone, "The noun0a verb0as", "--model", "planted").code == 0
     pivotal("trace", alone, "--pair", "0").refused("without its run", "sentence of your own")
+    other = ("trace", alone, "The noun0a verb0as", "--model", "planted:1", "--any-model")
+    assert pivotal(*other).code == 0
     of_run = pivotal("trace", run_folder / "interventions" / "0", "The noun0a verb0as")
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
@@ -80,9 +82,8 @@ def test_a_figure_and_the_numbers_are_files(pivotal, run_folder, kept, tmp_path)
     with real_figures():
         for kind in ("svg", "json"):
             path = tmp_path / f"trace.{kind}"
-            assert (
-                f"Written to {path}" in pivotal("trace", run_folder, "--pair", stored.pair, "--out", path).out
-            )
+            done = pivotal("trace", run_folder, "--pair", stored.pair, "--out", path)
+            assert f"Written to {path}" in done.out
     assert json.loads((tmp_path / "trace.json").read_text())["frame"]["units"] == list(kept.frame.units)
     text = (tmp_path / "trace.svg").read_text()
     assert "Heat maps of 3 units" in text and all(token in text for token in stored.tokens)

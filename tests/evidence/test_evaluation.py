@@ -180,9 +180,8 @@ def test_memory_bounds_change_no_score(problem, monkeypatch):
 
 def test_exchanged_labels_and_other_steps_are_refused(problem, found):
     """Values are told apart by the order of the labels: scores of the wrong ones would look like a bad result."""
-    with pytest.raises(
-        PivotalError, match=r"flips to plural or singular, but the pairs are labelled singular and"
-    ):
+    said = r"flips to plural or singular, but the pairs are labelled singular and"
+    with pytest.raises(PivotalError, match=said):
         evaluate(replace(found, directions=("plural", "singular")), problem)
     with pytest.raises(PivotalError, match="acts at steps='single', but the problem is about steps='every'"):
         evaluate(replace(found, steps="single"), problem)

@@ -105,10 +105,8 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(finding, tmp_pa
     before = signal.getsignal(signum)
 
     out, stop = tmp_path / "r", Onlooker(("learn", 20), lambda: os.kill(os.getpid(), signum))
-    with pytest.raises(
-        Interrupted,
-        match=r"checkpoint is saved in .*the current interventions under.*Resume with: pivotal find",
-    ):
+    said = r"checkpoint is saved in .*the current interventions under.*Resume with: pivotal find"
+    with pytest.raises(Interrupted, match=said):
         find(QUESTION, SEARCH, runs=3, out=str(out), command="pivotal find", watch=stop)
     assert signal.getsignal(signum) is before
     assert RunFolder(out).runs_saved() == 3
@@ -141,9 +139,8 @@ def test_a_run_that_is_stopped_before_its_search_says_what_it_left(tmp_path, mon
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("pivotal.problem.problem.Problem.measure_activations", stopped)
-    with pytest.raises(
-        Interrupted, match=r"before there was a checkpoint in .*Start again with: the same call"
-    ):
+    said = r"before there was a checkpoint in .*Start again with: the same call"
+    with pytest.raises(Interrupted, match=said):
         find(QUESTION, SEARCH, out=str(tmp_path / "r"))
     assert RunFolder(tmp_path / "r").runs_saved() == 0
 

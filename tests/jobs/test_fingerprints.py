@@ -23,9 +23,8 @@ def again(question: Question, search: Search, out: Path, **options: object) -> F
 
 def refuses(question: Question, search: Search, out: Path, words: str, name: str) -> None:
     """The job is refused with these words."""
-    with pytest.raises(
-        PivotalError, match=rf"holds another run: {words} \({name} is \w+ there and \w+ here\)\."
-    ):
+    said = rf"holds another run: {words} \({name} is \w+ there and \w+ here\)\."
+    with pytest.raises(PivotalError, match=said):
         again(question, search, out)
 
 

@@ -68,10 +68,8 @@ def test_a_module_with_its_words_and_a_question_in_any_form(form, module, tmp_pa
     assert {str(unit) for unit in finding.folder.intervention().units} == module.units
     assert finding.summary.flip_accuracy == 1
     page = write_report(finding.folder).read_text(encoding="utf-8")
-    assert (
-        "load_model(module, tokenizer)  # what you gave" in page
-        and "certify run <span>--model</span> PATH" in page
-    )
+    assert "load_model(module, tokenizer)  # what you gave" in page
+    assert "certify run <span>--model</span> PATH" in page
 
 
 def test_words_may_map_to_their_ids(module):

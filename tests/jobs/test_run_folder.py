@@ -47,9 +47,8 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_pat
     RunFolder.create(tmp_path, SETTINGS)
     before = files(tmp_path)
     other = {**SETTINGS, "seed": 1, "search": {"name": "learned", "max_units": 5}}
-    with pytest.raises(
-        PivotalError, match=r"seed is 0 there and 1 here; search\.max_units is 3 there and 5"
-    ) as error:
+    said = r"seed is 0 there and 1 here; search\.max_units is 3 there and 5"
+    with pytest.raises(PivotalError, match=said) as error:
         RunFolder.check_free(tmp_path, other, overwrite=False)
     assert "--overwrite" in str(error.value) and "--out" in str(error.value)
     assert files(tmp_path) == before
@@ -91,9 +90,8 @@ def test_a_damaged_run_is_not_touched_by_overwrite(tmp_path):
     RunFolder.create(tmp_path, SETTINGS).save_interventions([intervention()])
     (tmp_path / "run.json").write_text('{"format": "piv')
     before = files(tmp_path)
-    with pytest.raises(
-        PivotalError, match=r"run\.json must be JSON.* Remove the folder, or name another with --out"
-    ):
+    said = r"run\.json must be JSON.* Remove the folder, or name another with --out"
+    with pytest.raises(PivotalError, match=said):
         RunFolder.create(tmp_path, SETTINGS)
     assert files(tmp_path) == before
 

@@ -70,9 +70,8 @@ def test_an_edit_of_a_site_that_the_model_lacks_is_an_error():
     prepared = model.prepare(PrefixTree.build([model.encode("The noun0a").ids], [1], [0], "single"))
     both = UnitSpace((model.sites[0], Site("hidden.0@pca", 3, within="hidden.1")))
     mask = torch.ones(1, len(both))
-    with pytest.raises(
-        PivotalError, match=r"planted has no hidden.0@pca. A site in a basis needs the model with"
-    ):
+    said = r"planted has no hidden.0@pca. A site in a basis needs the model with"
+    with pytest.raises(PivotalError, match=said):
         model.states(prepared, MaskedEdit(both, mask, torch.zeros(1, 2, both.coordinates)))
 
 

@@ -129,10 +129,8 @@ def test_a_saved_model_is_the_same_model(tied, tmp_path):
     expected = states @ parts["decoder.weight"].T + parts["decoder.bias"]
     torch.testing.assert_close(load_folder(saved).readout(states), expected)
     small = save_folder(tmp_path / "small", cell="lstm", words=WORDS, weights=parts, card=CARD, int8=True)
-    assert (
-        load_folder(load_folder(small).save(tmp_path / "again")).fingerprint()
-        == load_folder(small).fingerprint()
-    )
+    again = load_folder(small).save(tmp_path / "again")
+    assert load_folder(again).fingerprint() == load_folder(small).fingerprint()
 
 
 def test_a_folder_is_replaced_only_when_asked(folder):

@@ -59,9 +59,8 @@ def test_pairs_that_cannot_be_exchanged_are_counted():
     words = ("verb0as", "verb0a")
     pairs = (
         MinimalPair("The noun0a", 1, words, counterfactuals=("The noun0a", "The noun0as")),
-        MinimalPair(
-            "The noun0as", 1, words, counterfactuals=("The noun0as", "The noun0a")
-        ),  # the wrong way round
+        # the wrong way round
+        MinimalPair("The noun0as", 1, words, counterfactuals=("The noun0as", "The noun0a")),
         MinimalPair("The noun0b", 1, words),
         MinimalPair("The noun0c", 1, words, counterfactuals=("The noun0c", "The flurbs")),
     )
@@ -72,10 +71,8 @@ def test_pairs_that_cannot_be_exchanged_are_counted():
         "the prefix already has the form of the cue that calls for the target": 1,
         "outside the vocabulary: flurbs": 1,
     }
-    with pytest.raises(
-        PivotalError,
-        match=r"planted cannot match the only pair with a counterfactual prefix: no counterfactual prefix",
-    ):
+    said = r"planted cannot match the only pair with a counterfactual prefix: no counterfactual prefix"
+    with pytest.raises(PivotalError, match=said):
         Problem(PLANTED.model, PairSet("none", PAIRS.labels, pairs[2:3]), values="interchange")
 
 
@@ -106,14 +103,10 @@ def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged():
     """The left-out pairs are those that the model gets wrong, so the others would always be right."""
     words = ("verb0as", "verb0a")
     forms = ("The noun0a", "The noun0as")
-    pairs = PairSet(
-        "half",
-        PAIRS.labels,
-        (
-            MinimalPair(forms[0], 1, words, PAIRS.labels[0], counterfactuals=forms),
-            MinimalPair(forms[1], 1, words, PAIRS.labels[0], counterfactuals=forms[::-1]),
-        ),
+    made = (
+        MinimalPair(both[0], 1, words, PAIRS.labels[0], counterfactuals=both) for both in (forms, forms[::-1])
     )
+    pairs = PairSet("half", PAIRS.labels, tuple(made))
     problem = Problem(PLANTED.model, pairs, values="interchange")
     assert len(problem) == 1 and len(problem.whole) == 2 and problem.clean_accuracy == 0.5
     assert problem.restrict([0]).whole is not problem.whole

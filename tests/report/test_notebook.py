@@ -62,10 +62,8 @@ def test_lines(problem, found, scores):
     assert repr(problem) == "Problem(300 pairs of planted in planted, every step, 64 units in hidden.0)"
     assert repr(found.best) == intervention
     assert repr(found) == f"Discovery(2 runs, the best is run {found.best_run}: {intervention})"
-    assert (
-        repr(scores)
-        == f"Evaluation({scores.flip_accuracy} of 300 preferences flipped, 3 units, KL {scores.kl:.3f})"
-    )
+    flipped = f"{scores.flip_accuracy} of 300 preferences flipped"
+    assert repr(scores) == f"Evaluation({flipped}, 3 units, KL {scores.kl:.3f})"
 
 
 def test_lines_stay_short_whatever_is_in_them(problem, found):

@@ -90,16 +90,10 @@ def test_what_is_shown_of_much():
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], io.StringIO]:
-    def of(width: int, colour: bool) -> io.StringIO:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., io.StringIO]:
+    def of(width: int, colour: str | None = None) -> io.StringIO:
         out = io.StringIO()
-        console = Console(
-            file=out,
-            width=width,
-            force_terminal=True,
-            color_system="truecolor" if colour else None,
-            highlight=False,
-        )
+        console = Console(file=out, width=width, force_terminal=True, color_system=colour, highlight=False)
         monkeypatch.setattr(printing, "out", lambda: console)
         return out
 
@@ -107,7 +101,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], io.String
 
 
 def test_a_narrow_terminal_gets_the_steps_in_parts(terminal):
-    out = terminal(72, False)
+    out = terminal(72)
     show_trace(long_trace())
     lines = out.getvalue().splitlines()
     assert max(map(len, lines[1:-2])) <= 72
@@ -117,9 +111,9 @@ def test_a_narrow_terminal_gets_the_steps_in_parts(terminal):
 
 
 def test_colour_is_on_top_of_the_numbers(terminal):
-    plain, coloured = terminal(100, False), None
+    plain = terminal(100)
     show_trace(TRACE)
-    coloured = terminal(100, True)
+    coloured = terminal(100, "truecolor")
     show_trace(TRACE)
     assert "\x1b[30;48;2;" in coloured.getvalue() and "\x1b[30;48;2;" not in plain.getvalue()
     assert "[“doctor”]*" in plain.getvalue()

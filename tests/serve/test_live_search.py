@@ -51,9 +51,8 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 def test_a_search_can_be_repeated_on_the_command_line():
     assert command_of(Start()) == "pivotal find wiki-lstm number-agreement --steps every"
     asked = Start(phenomenon="my pairs.jsonl", steps="single", max_units=3, runs=2)
-    assert (
-        command_of(asked) == "pivotal find wiki-lstm 'my pairs.jsonl' --steps single --max-units 3 --runs 2"
-    )
+    told = "pivotal find wiki-lstm 'my pairs.jsonl' --steps single --max-units 3 --runs 2"
+    assert command_of(asked) == told
 
 
 def test_bad_requests_start_nothing(running):
@@ -106,9 +105,8 @@ def test_a_finished_search_is_a_run_that_opens_with_its_report(running):
     assert end["kind"] == "done" and RunFolder(end["path"]).finished
     assert [run["run"] for run in client.ask("state")["runs"]] == [end["run"]]
     assert client.ask("open", {"run": end["run"]})["report"]
-    assert (
-        b"<title>planted in planted" in client.raw("GET", f"/{client.token}/runs/{end['run']}/report.html")[1]
-    )
+    _, page = client.raw("GET", f"/{client.token}/runs/{end['run']}/report.html")
+    assert b"<title>planted in planted" in page
 
     client.ask("find", {**PLANTED, "phenomenon": "no-such"})
     end = list(running.events(2))[-1]
