@@ -66,7 +66,7 @@ class Question:
     seed: int = 0
     """Seed of the split and of all random choices."""
     priming: str | None = None
-    """Text that the model reads before every sentence. Default: the start that it was trained with, if known."""
+    """Text that the model reads before every sentence. Default: the start token that it was trained with, if known."""
     dtype: Dtype | None = None
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None

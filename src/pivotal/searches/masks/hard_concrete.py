@@ -32,7 +32,7 @@ class HardConcrete(MaskFamily):
     zeros_stay: ClassVar[bool] = True
 
     temperature: float = 0.2
-    """The temperature: samples are closer to binary if it is low."""
+    """Temperature. A lower one brings samples closer to binary."""
     low: float = -0.2
     """Lower end of the stretched interval, below 0."""
     high: float = 1.0
