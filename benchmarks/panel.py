@@ -83,8 +83,8 @@ def panel() -> Iterator[Cell]:
     lstm, number = "wiki-lstm", "number-agreement"
     for steps, objective in product(both, get_args(Objective)):
         yield Cell(lstm, number, steps, objective=objective)
-    for steps in both:
-        yield Cell(lstm, number, steps, "unbounded", evidence="quick")
+    for phenomenon, steps in product((number, "gender-bias"), both):
+        yield Cell(lstm, phenomenon, steps, "unbounded", evidence="quick")
     for steps in both:
         yield Cell(lstm, number, steps, "interchange", evidence="quick")
     for steps, objective in product(both, get_args(Objective)):

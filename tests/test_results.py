@@ -1,5 +1,6 @@
 """docs/results*.md are made from stored rows, and in step with them."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -11,10 +12,12 @@ from tests.processes import python
 from tests.report.study_rows import runs
 
 from pivotal import PivotalError
+from pivotal.files import asset
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
 from pivotal.records.study import read_results
+from pivotal.report.tables import number, percent
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,28 @@ def test_the_pages_are_what_their_sources_make(script):
     assert {"results.md", "results-paper.md", "results-searches.md"} <= {path.name for path in made}
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run: python scripts/results.py"
+
+
+def test_the_readme_has_the_figures_of_the_panel_and_of_the_paper():
+    panel = map(json.loads, (ROOT / "docs/results/panel.jsonl").read_text(encoding="utf-8").splitlines())
+    keys = ("phenomenon", "steps", "values", "objective", "max_units", "model")
+    cells = {tuple(row[key] for key in keys): row for row in panel}
+    names = {"number": "number-agreement", "gender": "gender-bias"}
+    paper = {
+        (one["beside"]["summary"]["question"], one["beside"]["summary"]["KL term"]): one
+        for one in json.loads(asset("paper.json").read_text(encoding="utf-8"))["scores"]
+        if "summary" in one["beside"]
+    }
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (\w+), (\w+) step \| (.+) \| (.+) \| (.+) \|$", readme, re.MULTILINE)
+    assert len(table) == 4
+    for name, steps, *ours, theirs in table:
+        for values, shown in zip(("natural", "unbounded"), ours, strict=True):
+            row = cells[names[name], steps, values, "flips", None, "wiki-lstm"]
+            assert shown == f"{percent(row['flipped'][0])}, {row['units']}, {number(row['kl'], 2)}"
+        one = paper[f"{name} {steps}", "with"]
+        figures = (one[key][0] for key in ("flip_accuracy", "units", "kl"))
+        assert theirs == "{}, {:.1f}, {:.3f}".format(percent(next(figures)), *figures)
 
 
 def test_every_recipe_has_its_place(script):
