@@ -6,7 +6,9 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.serve.asking import Client
+from tests.serve.asking import Client, served
+
+from pivotal.serve.server import LiveServer
 
 REQUEST = "POST /{token}/open HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
 
@@ -79,3 +81,16 @@ def test_a_client_that_goes_away_or_sends_nothing_is_no_fault(client):
     assert client.ask("open", {"run": 0})["run"] == 0
     for wire in silent:
         wire.close()
+
+
+def test_connections_beyond_the_limit_are_refused_without_a_line_in_the_log(planted_run, monkeypatch, caplog):
+    monkeypatch.setattr("pivotal.serve.server._CONNECTIONS", 4)
+    server = LiveServer([str(planted_run)])
+    logging.getLogger("uvicorn.error").addHandler(caplog.handler)  # a new server removes that of `quiet`
+    with served(server) as crowded:
+        idle = [connected(crowded, "") for _ in range(4)]
+        for _ in range(3):
+            with connected(crowded, "GET /{token}/state HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n") as wire:
+                assert b" 503 " in wire.recv(2000)
+        for wire in idle:
+            wire.close()
