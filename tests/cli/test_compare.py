@@ -30,6 +30,12 @@ def test_tables_and_figures_along_the_number_of_units(pivotal, tmp_path):
     assert "pivotal compare planted planted" in record["command"]
 
 
+def test_a_model_that_cannot_be_loaded_is_refused_once(pivotal, tmp_path):
+    asked = ("compare", "plantd", *COMPARE[2:], "--out", tmp_path / "c")
+    pivotal(*asked).refused("'plantd' is not one of these", "Did you mean 'planted'?")
+    assert not (tmp_path / "c").exists()
+
+
 def test_the_cells_have_the_settings_of_their_search():
     searches, question = ["learned", "learned@paper", "greedy"], {**QUESTION, "max_kl": 0.5}
     cells = cells_of(comparison(searches, (1, 3), question, options=["learned.updates=40"]))

@@ -224,6 +224,7 @@ def compare(
     """
     from pivotal.jobs.run_folder import REPORT
     from pivotal.jobs.study.comparison import comparison, sizes_of
+    from pivotal.problem.prepare import model_of
     from pivotal.report.study import StudyFolder, write_study
     from pivotal.report.study_tables import study_tables
     from pivotal.searches import SEARCHES
@@ -241,6 +242,7 @@ def compare(
         runs=options.runs,
         seed=asked.seed,
     )
+    model_of(asked, options.device)  # one that cannot be loaded is refused here, where every run would fail
     study = StudyOptions(device=options.device, out=options.out, json=json, quiet=quiet)
     studied = carry_out(recipe, study, report=write_study)
     assert studied is not None
