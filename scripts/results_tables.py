@@ -93,13 +93,14 @@ def _flips_at(row: Row, kl: float) -> float:
 
 
 def by_units(folder: Path) -> str:
-    """Number at a single step by the number of units allowed, a column for each search and kind of values."""
+    """Number at a single step by the kind of values and the number of units allowed, a column for each search."""
     rows = [
-        {**row, "line": row["max_units"], "search": f"{row['search']}, {row['cell'].rpartition(' ')[2]}"}
+        {**row, "line": f"{row['cell'].rpartition(' ')[2]}, {row['max_units']}"}
         for row in _rows(folder, "searches")
         if row["max_units"] is not None and row["cell"].startswith("wiki-lstm number-agreement single ")
     ]
-    return _by_search(sorted(rows, key=lambda row: (row["line"], row["search"])), "units allowed")
+    rows.sort(key=lambda row: (row["cell"], row["max_units"], row["search"] != "exchange"))
+    return _by_search(rows, "values, units allowed")
 
 
 def _by_search(
