@@ -126,7 +126,7 @@ def test_the_page_states_the_thresholds():
         f"a median probability of {rules.LEAST_MASS:.3%} or more",
         f"closes more than {rules.LEAST_CLOSED:.0%} of the gap",
         f"flips as much (p ≤ {rules.DECIDES:g})",
-        f"the random control gives p ≤ {rules.NUDGES:g}",
+        f"the random sets give p ≤ {rules.NUDGES:g}",
         f"changes its accuracy by more than {100 * rules.MOST_MOVED:g} points",
     ):
         assert said in page, said

@@ -269,7 +269,7 @@ def fidelity(summary: Summary) -> Check:
     share, (by_chance, _) = closed.asked, closed.floor
     least = max(LEAST_CLOSED, by_chance) if summary.asks_words else by_chance
     found = (
-        f"Of the gap to what the model says after the counterfactual prefix, the edit closes {_percent(share)}, random "
+        f"Of the gap to the prediction after the counterfactual prefix, the edit closes {_percent(share)}, random "
         f"units {by_chance:.1%}."
     )
     passed = None if share.low <= least <= share.high else share.low > least

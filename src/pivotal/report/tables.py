@@ -177,15 +177,15 @@ def fidelity_sentence(found: Fidelity | None) -> str:
     if found.ceiling is not None and found.floor is not None:
         most, least = (" and ".join(map(percent, ends)) for ends in (found.ceiling, found.floor))
         limits = (
-            f" An exchange of all units of their sites closes {most}, and one of as many random units {least} on "
+            f" An interchange of all units of their sites closes {most}, one of as many random units {least} on "
             "average."
         )
     places = {"before the cue": found.kl_before, "after it": found.kl_between}
     earlier = "".join(f"{number(kl)} {place}, " for place, kl in places.items() if kl is not None)
     return (
-        f"Fidelity: the edit closes {asked} of the gap to what the model says after the counterfactual prefix where "
-        f"the words are asked, and {from_cue} from the cue on.{limits} "
-        f"KL is {earlier}{'and ' * bool(earlier)}{number(found.kl_asked)} where the words are asked."
+        f"Fidelity: of the gap to the prediction after the counterfactual prefix, the edit closes {asked} at the "
+        f"asked position, and {from_cue} from the cue on.{limits} "
+        f"KL is {earlier}{'and ' * bool(earlier)}{number(found.kl_asked)} at the asked position."
     )
 
 

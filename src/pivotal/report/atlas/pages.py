@@ -135,8 +135,8 @@ def _results(entries: Sequence[Entry], title: str, named: Callable[[Entry], str]
         (title, *_COLUMNS),
         [(named(entry), entry.standing, *_numbers(entry.row)) for entry in entries],
         text=2,
-        note="Accuracy is that of the untouched model. Fidelity: the share of the gap to what the model says after the "
-        "counterfactual prefix that is closed where the words are asked. Natural: flips with every value inside its "
+        note="Accuracy is that of the untouched model. Fidelity: the share of the gap to the prediction after the "
+        "counterfactual prefix that is closed at the asked position. Natural: flips with every value inside its "
         "unit's natural range. Interchange: flips with the units' states in the counterfactual prefixes. Direct: the "
         "share of the effect that goes straight to the output. Text: the factor by which the perplexity of ordinary "
         "text grows. Held: the model's accuracy with the units held at their mean.",
