@@ -190,7 +190,7 @@ def can_be_asked(evidence: Evidence) -> tuple[Check, ...]:
     differ = Check(
         name="the lists differ",
         passed=knowledge.gap >= LEAST_GAP,
-        found=f"Between a prompt and its partner, what the untouched model says next differs by a median KL of "
+        found="The untouched predictions after a prompt and after its partner differ by a median KL of "
         f"{knowledge.gap:.3f}; at least {LEAST_GAP:g} is needed.",
     )
     return differ, both_directions(knowledge)
