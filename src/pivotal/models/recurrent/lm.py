@@ -165,7 +165,8 @@ class RecurrentLM(LanguageModel):
         return replace(prepared, table=None, inputs={})
 
     def compute(self, prepared: PreparedTree, edit: Edit | None) -> Float[Tensor, "live runs hidden"]:
-        levels = self._stack.step_through(prepared, edit)[1:]
+        layers = self._stack.from_first_edited(edit)
+        levels = self._stack.step_through(prepared, edit, layers)[1:]
         tops = []
         for level, state in zip(prepared.levels, levels, strict=True):
             if level.stop > level.live:

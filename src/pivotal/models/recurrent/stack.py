@@ -114,11 +114,11 @@ class RecurrentStack:
         return PreparedTree(levels, token_rows, table, frozen)
 
     def step_through(
-        self, prepared: PreparedTree, edit: Edit | None, upto: int | None = None
+        self, prepared: PreparedTree, edit: Edit | None, layers: slice = slice(None)
     ) -> list[list[LayerState]]:
-        """The states of every level, with frozen rows first. Entry 0 is the root. Layers below the first edited one are
-        not computed, and neither are those from `upto` on."""
-        first = self._first_edited(edit)
+        """The states of some layers at every level, with frozen rows first. Entry 0 is the root. The layers below are
+        those of the untouched model, and the states of layers left out mean nothing."""
+        first = layers.start or 0
         inputs = self._inputs(prepared, first) if first else None
         states = [prepared.frozen[0]]
         for depth, (level, rows) in enumerate(
@@ -135,20 +135,20 @@ class RecurrentStack:
             else:
                 layer = self.layers[first]
                 gates = torch.nn.functional.linear(inputs[depth - 1], layer.input, layer.bias)
-            states.append(self._through_layers(gates, states[-1], level, edit, frozen, slice(first, upto)))
+            states.append(self._through_layers(gates, states[-1], level, edit, frozen, layers))
         return states
 
-    def _first_edited(self, edit: Edit | None) -> int:
-        """The first layer that an edit changes; 0 if there is none."""
+    def from_first_edited(self, edit: Edit | None) -> slice:
+        """The layers from the first one that an edit changes; all if there is none."""
         sites = None if edit is None else sites_of(edit)
         edited = [i for i, site in enumerate(self.sites) if sites is not None and site.name in sites]
-        return min(edited, default=0)
+        return slice(min(edited, default=0), None)
 
     @torch.no_grad()
     def _inputs(self, prepared: PreparedTree, layer: int) -> list[Tensor]:
         """The inputs of a layer at the live nodes of each level, in the untouched model."""
         if layer not in prepared.inputs:
-            states = self.step_through(prepared, None, upto=layer)[1:]
+            states = self.step_through(prepared, None, slice(layer))[1:]
             prepared.inputs[layer] = [
                 state[layer - 1].h[level.live - level.start :]
                 for level, state in zip(prepared.levels, states, strict=True)

@@ -39,7 +39,7 @@ class TransformersReading(Reading):
         (part,) = parts(tree, len(prompt), shared=False)
         layout = rows(tree, part, priming, device)
 
-        def apply(site: str, h: Float[Tensor, "1 steps width"]) -> Tensor:
+        def apply(site: str, h: Float[Tensor, "*places width"]) -> Tensor:
             assert edit is not None
             return layout.apply(edit, site, 1, h.to(device)).to(h.device)
 
@@ -54,8 +54,9 @@ class TransformersReading(Reading):
             self._next(tokens[:, None], None)
             return
 
-        def apply(site: str, h: Float[Tensor, "texts 1 width"]) -> Tensor:
-            return edit(site, spans, wide(h).to(self.states.device)).to(h)
+        def apply(site: str, h: Float[Tensor, "*places width"]) -> Tensor:
+            rows = wide(h).reshape(len(tokens), 1, -1).to(self.states.device)
+            return edit(site, spans, rows).reshape(h.shape).to(h)
 
         self._next(tokens[:, None], apply)
 
