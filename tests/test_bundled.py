@@ -76,6 +76,7 @@ def test_a_single_step_intervention_acts_at_its_cue(model):
 def test_generated_texts_go_on_from_the_prompt(model):
     greedy = model.generate(PROMPT, words=4, temperature=0.0)
     assert greedy == model.generate(PROMPT, words=4, temperature=0.0, seed=1)
+    assert greedy == model.generate(PROMPT, words=4, temperature=1e-39)  # logits divided by it are infinite
     drawn, again, other = (model.generate(PROMPT, words=4, samples=3, seed=seed) for seed in (2, 2, 0))
     assert drawn == again != other
     for text in (*greedy, *drawn):

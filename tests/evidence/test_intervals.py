@@ -9,6 +9,7 @@ from pivotal.evidence.intervals import (
     clustered_variance,
     clusters_of,
     effective_number,
+    exact_low,
     interval,
     share_of,
     student_quantile,
@@ -28,6 +29,13 @@ def test_at_the_edges_the_end_leaves_a_fortieth(n):
     (low, high), (low_of_none, high_of_none) = interval(1.0, n), interval(0.0, n)
     assert low**n == pytest.approx(0.025) and high == 1
     assert (low_of_none, high_of_none) == (0, pytest.approx(1 - low))
+
+
+@pytest.mark.parametrize("n", [1, 7, 3000])
+def test_the_exact_end_leaves_its_tail_however_many_there_are(n):
+    assert exact_low(n, n, 0.01) ** n == pytest.approx(0.01)
+    assert exact_low(0, n, 0.01) == 0
+    assert exact_low(n // 2, n, 0.025) <= interval((n // 2) / n, n)[0] + 1e-3
 
 
 def test_quantiles_of_students_t():

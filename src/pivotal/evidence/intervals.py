@@ -109,10 +109,16 @@ def clustered_variance(off: np.ndarray, clusters: np.ndarray) -> float:
 
 def exact_low(hits: int, n: int, tail: float) -> float:
     """The lower end of the exact (Clopper-Pearson) interval of a share, which leaves `tail` below it."""
-    low, high = 0.0, hits / n if n else 0.0
+    if not hits:
+        return 0.0
+    low, high, most = 0.0, hits / n, math.lgamma(n + 1)
     for _ in range(40):
         p = (low + high) / 2
-        above = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(hits, n + 1))
+        logs = (  # the binomial coefficients themselves are too large for a float
+            most - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
+            for k in range(hits, n + 1)
+        )
+        above = math.fsum(map(math.exp, logs))
         low, high = (p, high) if above < tail else (low, p)
     return low
 

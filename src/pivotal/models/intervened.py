@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pivotal.models.base import LanguageModel
     from pivotal.models.vocabulary import Encoding
 
-_HOTTEST = 1000
-"""The highest temperature of samples. All words are then equally likely, up to a few thousandths."""
+_COLDEST, _HOTTEST = 1e-6, 1000
+"""The temperatures of samples: below the first, the most likely word is taken, and at the other, all words are equally
+likely, up to a few thousandths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class IntervenedModel:
             # On the CPU, so that a seed gives the same text on every device.
             logits = model.readout(states).cpu()
             logits[:, hushed] = -torch.inf
-            if temperature == 0:
+            if temperature < _COLDEST:
                 return logits.argmax(-1)
             return torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)[:, 0]
 
