@@ -14,6 +14,8 @@ from tests.models.tiny import FEW, drawn, tiny_lm
 from torch import Tensor
 
 from pivotal import PivotalError, Problem, load_model, load_phenomenon
+from pivotal.evidence.checks import paths_of
+from pivotal.evidence.examination import Examination
 from pivotal.models import LanguageModel
 from pivotal.models.chunks import as_memory_allows
 from pivotal.options import build
@@ -141,6 +143,35 @@ def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search):
     assert found == expected
     for one, nodes in zip(said, (2048, 1024, 512, 256), strict=True):
         assert f"at once, {nodes} " in str(one.message)
+
+
+@pytest.mark.parametrize(("measure", "short"), [("the range of values", 1), ("the direct path", 5)])
+def test_what_is_measured_does_not_depend_on_memory(measure, short, monkeypatch):
+    """A pass that is repeated in smaller parts sees some nodes twice."""
+    monkeypatch.setattr("pivotal.models.chunks.FEWEST", 8)
+
+    def measured(fails: set[int]) -> list[float]:
+        model, passes = tiny_lm("llama", batch_nodes=16), iter(range(100))
+        problem = Problem(model, PAIRS, sites="mlp,resid")
+        examination = Examination(drawn(model, "mlp", "every"), problem)
+        assert examination.outcome and problem.clean_log_ratio is not None
+
+        def run_out(*_: object) -> None:
+            if next(passes) in fails:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        last = model.taps[-1].module
+        assert isinstance(last, torch.nn.Module)
+        last.register_forward_pre_hook(run_out)
+        if measure == "the direct path":
+            found = paths_of(examination)
+            return [found.change, found.last_step, found.direct or 0.0]
+        found = problem.measure_activations()
+        return torch.cat([found.own.flatten(), found.scale]).tolist()
+
+    expected = measured(set())
+    with pytest.warns(UserWarning, match="half as many nodes at once"):
+        assert measured({short}) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_bound_that_two_models_come_to_is_told_once():

@@ -183,10 +183,10 @@ def necessity(examination: Examination, seed: int) -> Necessity:
         part = part.with_values("unbounded")
     few, share = part.sample(_FEW, seed), shares_of(part.pairs)
     middle = part.natural_means().expand(1, len(part.labels), -1)
-    nodes = np.random.default_rng(seed).choice(np.flatnonzero(few.tree.edited), _RESAMPLED)
+    rows = np.random.default_rng(seed).choice(int(few.tree.edited.sum()), _RESAMPLED)
     drawn = middle.repeat(_RESAMPLED, 1, 1)
     places = [place for unit in intervention.units for place in part.space.places(unit)]
-    drawn[:, :, places] = torch.cat(few.untouched_states(intervention.units), 1)[nodes][:, None]
+    drawn[:, :, places] = torch.cat(few.untouched_states(intervention.units), 1)[rows][:, None]
     others = matched_sets(intervention, part, _HELD_SETS, seed)
 
     def right(problem: Problem, mask: Tensor, values: Tensor = middle) -> np.ndarray:
@@ -224,26 +224,26 @@ class DirectEdit:
         self._values, self._active = values.to(writes.device).float(), active.to(writes.device)
         self.sites = frozenset(unit.site for unit in units) | {self._last}
         self.runs = len(values)
-        self._added: Tensor | None = None
+        self._added: dict[str, Tensor] = {}
+        """By site. A model that repeats a pass for lack of memory writes them again."""
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
     ) -> Float[Tensor, "rows _ width"]:
         if not spans:
             return h
-        if self._added is None:
-            self._added = torch.zeros(len(h), self.runs, self._writes.shape[1], device=h.device)
         units = [i for i, unit in enumerate(self._units) if unit.site == site]
         if units:
             at = torch.tensor([self._units[i].index for i in units], device=h.device)
+            added = torch.zeros(len(h), self.runs, self._writes.shape[1], device=h.device)
             for span in spans:
                 rows = slice(span.start, span.stop)
                 given = self._values[:, span.direction, units]
                 if self._sources is not None:
                     given = self._sources.at(site, span)[..., at]
                 moved = (given - h[rows, :1][..., at].float()) * self._active[:, span.direction, units]
-                self._added[rows] += moved @ self._writes[units]
+                added[rows] = moved @ self._writes[units]
+            self._added[site] = added
         if site != self._last:
             return h
-        added, self._added = self._added, None
-        return h + added.to(h.dtype)
+        return h + sum(self._added.values(), h.new_zeros(())).to(h.dtype)

@@ -81,7 +81,7 @@ def _bounds(model: LanguageModel, unit: Unit) -> tuple[float, float] | None:
 # -- states ------------------------------------------------------------------------------------------------
 
 
-def _each(states: Sequence[Float[Tensor, "nodes _"]]) -> Float[Tensor, "nodes units"]:
+def _each(states: Sequence[Float[Tensor, "edited _"]]) -> Float[Tensor, "edited units"]:
     """One number for each unit, from its coordinates."""
     return torch.cat([each_unit(h, h.shape[1]) for h in states], 1).cpu()
 
@@ -97,9 +97,9 @@ def _natural_states(
     tree = part.tree
     if any(_bounds(problem.model, unit) is None for unit in units):
         tree = tree.without_first()
-    edited = np.flatnonzero(tree.edited)
+    states = _each(part.untouched_states(units))[tree.edited[part.tree.edited]]
     # The direction is the label to flip to, so the other one is preferred.
-    return _each(part.untouched_states(units))[edited], 1 - tree.direction[edited]
+    return states, 1 - tree.direction[tree.edited]
 
 
 def _histogram(
@@ -129,7 +129,7 @@ def _text_states(
     if not text.ids:
         return torch.zeros(0, len(units)), []
     tree, prepared = text.read("every")
-    states = _each(states_of(text.model, prepared, len(tree.token), units))
+    states = _each(states_of(text.model, prepared, tree, units))
     # First tokens have activations in the thousands in some units of transformers, and only there.
     first = 1 if any(_bounds(text.model, unit) is None for unit in units) else 0
     nodes, places, seen = [], [], set()
@@ -139,7 +139,8 @@ def _text_states(
                 seen.add(node)
                 nodes.append(node)
                 places.append((i, position))
-    return states[torch.tensor(nodes, dtype=torch.long)], places
+    # Every node but the root, which is node 0, is edited and has a row.
+    return states[torch.tensor(nodes, dtype=torch.long) - 1], places
 
 
 def _moments(

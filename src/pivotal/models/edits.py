@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.tree import Span
+from pivotal.models.tree import PrefixTree, Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, UnitSpace
 
@@ -215,24 +216,28 @@ class MaskedEdit:
 
 
 class Recorder:
-    """An edit that changes nothing and records the untouched states of the edited nodes."""
+    """An edit that changes nothing and records the untouched states of the edited nodes of a tree, each once, even if a
+    model repeats a pass for lack of memory."""
 
     runs = 1
 
-    def __init__(self, columns: Mapping[str, slice | list[int]], nodes: int) -> None:
-        """`columns` are the coordinates to record, by site. `nodes` is the number of nodes of the tree."""
-        self._columns, self._nodes = columns, nodes
+    def __init__(
+        self, columns: Mapping[str, slice | list[int]], tree: PrefixTree, device: torch.device
+    ) -> None:
+        """`columns` are the coordinates to record, by site."""
+        self._columns, self._edited = columns, int(tree.edited.sum())
+        self._row = torch.as_tensor(np.cumsum(tree.edited) - 1, device=device)
         self.sites = frozenset(columns)
-        self.states: dict[str, Float[Tensor, "nodes columns"]] = {}
-        """By site. The rows of nodes that are not edited are zero."""
+        self.states: dict[str, Float[Tensor, "edited columns"]] = {}
+        """By site, in the order of the nodes."""
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
     ) -> Float[Tensor, "rows _ width"]:
         for span in spans if site in self._columns else ():
             rows = h[span.rows, 0][:, self._columns[site]].float()
-            states = self.states.setdefault(site, rows.new_zeros(self._nodes, rows.shape[1]))
-            states[span.nodes_of_rows] = rows
+            states = self.states.setdefault(site, rows.new_zeros(self._edited, rows.shape[1]))
+            states[self._row[span.nodes_of_rows]] = rows
         return h
 
 

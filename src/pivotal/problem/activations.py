@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Recorder
-from pivotal.models.tree import PrefixTree, Span
+from pivotal.models.tree import PrefixTree
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
 from pivotal.units import Site, Unit, UnitSpace
@@ -35,7 +35,7 @@ bound. A neuron that decides a phenomenon alone is set six or seven standard dev
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Mean and standard deviation of each coordinate over the distinct states to edit."""
+    """Mean, standard deviation and range of each coordinate over the distinct states to edit."""
 
     target: Float[Tensor, "directions coordinates"]
     """For each direction, the mean where the model already prefers that label. It is a natural value."""
@@ -43,6 +43,8 @@ class Activations:
     """For each direction, the mean in the untouched model where it is to be flipped to that label."""
     scale: Float[Tensor, " coordinates"]
     """The standard deviation over both directions."""
+    ends: Range
+    """The 1st and the 99th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,7 @@ class Standard:
 
 
 class Measured:
-    """Statistics of the states to edit, and their range: the 1st and the 99th percentile of each coordinate. They are
-    measured once, on a sample of the prefixes of a problem.
+    """Statistics of the states to edit, measured once, on a sample of the prefixes of a problem.
 
     It refers to no problem. A problem keeps its samples; if these referred back to it, the model would stay in memory
     until Python looks for cycles, which can take many large models.
@@ -94,19 +95,10 @@ class Measured:
     def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
         self._model, self._examples, self._space, self._work = model, examples, space, work
 
-    @property
-    def activations(self) -> Activations:
-        """The statistics. Measuring them counts as work."""
-        return self._found[0]
-
-    @property
-    def ends(self) -> Range:
-        """The range. Measuring it counts as work."""
-        return self._found[1]
-
     @cached_property
     @torch.no_grad()
-    def _found(self) -> tuple[Activations, Range]:
+    def activations(self) -> Activations:
+        """The statistics. Measuring them counts as work."""
         chosen = self._examples.sampled(SAMPLE)
         everyone = np.arange(len(self._examples.pairs))
         tree = self._examples.part(everyone if chosen is None else chosen, []).tree
@@ -116,16 +108,16 @@ class Measured:
 
 @torch.no_grad()
 def states_of(
-    model: LanguageModel, prepared: Any, nodes: int, units: Sequence[Unit]
-) -> list[Float[Tensor, "nodes _"]]:
-    """The coordinates of some units at the edited nodes of a tree, in the untouched model; zero at its other nodes."""
+    model: LanguageModel, prepared: Any, tree: PrefixTree, units: Sequence[Unit]
+) -> list[Float[Tensor, "edited _"]]:
+    """The coordinates of some units at the edited nodes of a tree, in the untouched model."""
     columns: dict[str, list[int]] = {}
     places = []
     for unit in units:
         site = columns.setdefault(unit.site, [])
         places.append(slice(len(site), len(site) + unit.size))
         site += range(unit.index * unit.size, (unit.index + 1) * unit.size)
-    recorder = Recorder(columns, nodes)
+    recorder = Recorder(columns, tree, model.device)
     model.states(prepared, recorder)
     return [recorder.states[unit.site][:, place] for unit, place in zip(units, places, strict=True)]
 
@@ -136,27 +128,28 @@ def states_to_edit(
 ) -> list[Float[Tensor, "_ coordinates"]]:
     """The distinct states of one site to edit, for each direction."""
     (site,) = space.sites
-    recorder = _recorded_in(model, tree, space, directions)
-    return [torch.cat(rows) for rows in recorder.rows[site.name]]
+    states, of = _recorded_in(model, tree, space, directions)
+    return [states[site.name][rows] for rows in of]
 
 
-def _recorded_in(model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int) -> _Recorder:
-    """The states to edit of a tree. Where a site has no bounds, as in transformers, the first tokens of the sentences
-    are left out: some units have activations in the thousands there, and only there."""
+def _recorded_in(
+    model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int
+) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """The states to edit of a tree by site, and their rows for each direction. Where a site has no bounds, as in
+    transformers, the first tokens of the sentences are left out: some units have activations in the thousands there,
+    and only there."""
     if any(site.bounds is None for site in space.sites):
         tree = tree.without_first()
-    recorder = _Recorder(space, directions)
+    recorder = Recorder({_recorded(site): slice(None) for site in space.sites}, tree, model.device)
     model.states(model.prepare(tree), recorder)
-    return recorder
+    direction = torch.as_tensor(tree.direction[tree.edited], device=model.device)
+    return recorder.states, [(direction == d).nonzero()[:, 0] for d in range(directions)]
 
 
-def _measure(
-    model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int
-) -> tuple[Activations, Range]:
-    recorder = _recorded_in(model, tree, space, directions)
+def _measure(model: LanguageModel, tree: PrefixTree, space: UnitSpace, directions: int) -> Activations:
     own = torch.zeros(directions, space.coordinates, device=model.device)
     low, high, scale = (torch.zeros(space.coordinates, device=model.device) for _ in range(3))
-    for site, where, seen in _seen(model, space, recorder):
+    for site, where, seen in _seen(model, space, *_recorded_in(model, tree, space, directions)):
         low[where], high[where] = usual(torch.cat(seen))
         if site.bounds is None:
             seen = [rows.clamp(low[where], high[where]) for rows in seen]
@@ -166,7 +159,7 @@ def _measure(
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
             own[direction, where] = rows.mean(0) if len(rows) else mean
-    return Activations(target=own.flip(0), own=own, scale=scale), (low, high)
+    return Activations(target=own.flip(0), own=own, scale=scale, ends=(low, high))
 
 
 def usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
@@ -177,13 +170,13 @@ def usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], F
 
 
 def _seen(
-    model: LanguageModel, space: UnitSpace, recorder: _Recorder
+    model: LanguageModel, space: UnitSpace, states: dict[str, Tensor], of: list[Tensor]
 ) -> Iterator[tuple[Site, slice, list[Tensor]]]:
     """The recorded states of each site for each direction, and the place of their coordinates. A basis can have many
     thousands of coordinates, and they come in blocks."""
     for site in space.sites:
         start = space.coordinates_of(site.name).start
-        rows = [torch.cat(rows) for rows in recorder.rows[_recorded(site)]]
+        rows = [states[_recorded(site)][some] for some in of]
         if not site.basis:
             yield site, space.coordinates_of(site.name), rows
             continue
@@ -196,24 +189,3 @@ def _seen(
 def _recorded(site: Site) -> str:
     """The site whose states are recorded: of a site in a basis, the model's own site."""
     return site.within if site.basis else site.name
-
-
-class _Recorder:
-    """An edit that changes nothing and records each distinct state once."""
-
-    runs = 1
-
-    def __init__(self, space: UnitSpace, directions: int) -> None:
-        self._directions = directions
-        self.sites = frozenset(_recorded(site) for site in space.sites)
-        self.rows: dict[str, list[list[Tensor]]] = {}
-        """By site and direction. The first part is empty, so that a direction without examples has its width."""
-
-    def __call__(
-        self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
-    ) -> Float[Tensor, "nodes _ width"]:
-        if site in self.sites:
-            rows = self.rows.setdefault(site, [[h[:0, 0].float()] for _ in range(self._directions)])
-            for span in spans:
-                rows[span.direction].append(h[span.rows, 0].float().clone())
-        return h

@@ -27,19 +27,23 @@ class Counterfactuals:
     """The tree of the counterfactual prefixes, and the states of its nodes, which are computed once."""
 
     tree: PrefixTree
-    _states: dict[Site, Float[Tensor, "nodes coordinates"]] = field(default_factory=dict)
+    _states: dict[Site, Float[Tensor, "edited coordinates"]] = field(default_factory=dict)
     _last: Float[Tensor, "live width"] | None = None
 
     def sources(self, model: LanguageModel, space: UnitSpace, tree: PrefixTree) -> Sources:
         """What the nodes of a tree that was matched with this one are set to."""
         assert tree.source is not None
-        return Sources(self.states(model, space), torch.as_tensor(tree.source, device=model.device))
+        # Every node but the root, which is node 0, is edited and has a row.
+        return Sources(self.states(model, space), torch.as_tensor(tree.source - 1, device=model.device))
 
     @torch.no_grad()
-    def states(self, model: LanguageModel, space: UnitSpace) -> dict[str, Float[Tensor, "nodes coordinates"]]:
-        """The states of the untouched model by site, one row for each node of the tree."""
+    def states(
+        self, model: LanguageModel, space: UnitSpace
+    ) -> dict[str, Float[Tensor, "edited coordinates"]]:
+        """The states of the untouched model by site, one row for each node of the tree but the root."""
         if missing := [site for site in space.sites if site not in self._states]:
-            recorder = Recorder({site.name: slice(None) for site in missing}, len(self.tree.token))
+            columns = {site.name: slice(None) for site in missing}
+            recorder = Recorder(columns, self.tree, model.device)
             self._last = model.states(model.prepare(self.tree), recorder)[:, 0]
             self._states |= {site: recorder.states[site.name] for site in missing}
         return {site.name: self._states[site] for site in space.sites}

@@ -158,15 +158,15 @@ class Problem(Batch):
         directions."""
         return self._range.activations.own.mean(0)
 
-    def untouched_states(self, units: Sequence[Unit]) -> list[Float[Tensor, "nodes _"]]:
-        """The coordinates of some units in the untouched model. The rows of nodes that are not edited are zero."""
+    def untouched_states(self, units: Sequence[Unit]) -> list[Float[Tensor, "edited _"]]:
+        """The coordinates of some units at the edited nodes, in the untouched model."""
         self.work.forward += self.tree.n_live
-        return states_of(self.model, self.tensors.prepared, len(self.tree.token), units)
+        return states_of(self.model, self.tensors.prepared, self.tree, units)
 
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
         prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        return self._range.ends
+        return self._range.activations.ends
 
     def bounds(self) -> Range:
         """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
