@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class PivotalError(Exception):
@@ -24,6 +26,14 @@ def in_short(error: BaseException) -> str:
 
 _LONGEST = 200
 """The longest name that is compared with the known names."""
+
+
+def check_whole(least: int, most: float = math.inf, /, **given: object) -> None:
+    """Raise PivotalError unless these are whole numbers from `least` to `most`."""
+    rule = f"{least} or more" if most == math.inf else f"{least} to {most:,}"
+    for name, number in given.items():
+        if not isinstance(number, Integral) or not least <= int(number) <= most:
+            raise PivotalError(f"{name} must be a whole number, {rule}, but it is {number!r}.", name)
 
 
 def did_you_mean(name: object, options: Iterable[str]) -> str:

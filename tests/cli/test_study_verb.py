@@ -58,7 +58,7 @@ def test_bad_recipes_are_sentences(pivotal, recipe, tmp_path):
     out = tmp_path / "out"
     pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
     pivotal("atlas", "smal").refused("there is no smal. Did you mean 'small'?")
-    pivotal("study", recipe, "--seeds", 0).refused("at least one run")
+    pivotal("study", recipe, "--seeds", 0).refused("runs must be a whole number, 1 to 10,000")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
         pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused("--gpus reserves GPUs on Ray")

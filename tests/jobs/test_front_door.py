@@ -140,7 +140,8 @@ def test_a_transformer_in_memory_is_not_moved():
         (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, each once, but .* are \[1, 2\]"),
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
         (Recurrent(), ["a"], r"one word for each row .* but Recurrent has 49 rows and 1 words"),
-        (["a"], Recurrent(), "a path or a torch module, but this is a list"),
+        (["a"], Recurrent(), r"a path or a torch module, but this is a list\. The model comes first"),
+        (random_model("llama").model, tokenizer(), "LlamaModel gives none. Load an AutoModelForCausalLM"),
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
         ("a" * 300, None, "is not one of these"),
@@ -171,17 +172,16 @@ def test_other_questions_are_asked_with_the_units_set():
 
 def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(tmp_path):
     model, pairs = plant().model, PlantedAgreement().pairs()
-    search = Attribution(max_units=3, refit=20)
     question = pivotal.Question(model, pairs)
-    finding = pivotal.find(question, search=search, out=tmp_path / "run", **QUICK)
+    of_search = {"search": "attribution", "max_units": 3, "refit": 20}
+    finding = pivotal.find(question, **of_search, out=tmp_path / "run", **QUICK)
+    assert finding.folder.settings["search"]["refit"] == 20
     assert finding.summary.flip_accuracy == 1 and finding.folder.settings["model"] == "planted"
     for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
         report = pivotal.check(*asked, most=50)
         assert report.sampled == 50 and "prefers the expected word" in repr(report)
     assert pivotal.check("planted", "planted", most=50, test=81).test == 81
     assert pivotal.check(pivotal.Question("planted", test=pairs[:99], phenomenon="planted")).test == 99
-    with pytest.raises(PivotalError, match=r"most is a number of pairs, or 0 for all, but it is -1\."):
-        pivotal.check("planted", "planted", most=-1)
 
 
 PLANTED = ("planted", "planted")
@@ -196,6 +196,20 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: pivotal.find(*PLANTED, stepz="every"), r"no setting 'stepz'\. Did you mean 'steps'"),
         (lambda: pivotal.find(*PLANTED, max_unit=3), r"no setting 'max_unit'\. Did you mean 'max_units'\?"),
         (lambda: pivotal.find(*PLANTED, max_units="many"), "'max_units' of 'exchange' takes .*, not 'many'"),
+        (lambda: pivotal.find(*PLANTED, max_ukl=1), r"no setting 'max_ukl'\. Did you mean 'max_kl'\?"),
+        (lambda: pivotal.find(*PLANTED, search="greedy", beam=0), "beam must be 1 or more"),
+        (
+            lambda: pivotal.find(*PLANTED, runs="2"),
+            r"runs must be a whole number, 1 to 10,000, but it is '2'\.",
+        ),
+        (lambda: pivotal.find(*PLANTED, controls="x"), "controls must be a whole number, 0 to 10,000"),
+        (lambda: pivotal.check(*PLANTED, max_units=3), r"no setting 'max_units'\. Available: columns"),
+        (lambda: pivotal.check(*PLANTED, most=-1), r"most must be a whole number, 0 or more, but it is -1\."),
+        (
+            lambda: plant().model.intervened("runs/a", "singular"),
+            "such as finding.intervention, not 'runs/a'",
+        ),
+        (lambda: plant().model.next_words("The man", k="a"), "k must be a whole number"),
         (lambda: pivotal.find("planted", 3), r"a PairSet or a list of rows, not int\."),
         (
             lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]),

@@ -185,7 +185,10 @@ def test_progress_tells_of_every_run():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: LearnedMask(max_units=0), "at least one unit, but max_units is 0"),
+        (
+            lambda: LearnedMask(max_units=0),
+            "max_units is a number of units, 1 or more, .* but it is 0",
+        ),
         (lambda: LearnedMask(updates=0), "updates must be 1 or more, but it is 0"),
         (lambda: LearnedMask(anneal=1.5), "anneal must be between 0 and 1, but it is 1.5"),
         (lambda: LearnedMask(mask_rate=0.0), "mask_rate must be above 0"),
@@ -199,7 +202,10 @@ def test_progress_tells_of_every_run():
         (lambda: Greedy(points=2), "points must be 3 or more"),
         (lambda: LearnedMask(max_units=65).solve(planted_problem()), "There are 64 units .*max_units is 65"),
         (lambda: LearnedMask(max_fractional=99).solve(planted_problem()), "64 units"),
-        (lambda: Attribution().solve(planted_problem(), runs=0), "at least one run, but runs is 0"),
+        (
+            lambda: Attribution().solve(planted_problem(), runs=0),
+            "runs must be .* 1 to 10,000, but it is 0",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(make, says):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, check_whole
 from pivotal.evidence.controls import overlap_of
 from pivotal.evidence.knowledge import (
     cue_swap,
@@ -58,8 +58,8 @@ def check(
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
     all. By default these are 2,000 pairs, and fewer in a model with more than 4,000 units, down to 100.
     """
-    if most is not None and most < 0:
-        raise PivotalError(f"most is a number of pairs, or 0 for all, but it is {most}.", "most")
+    if most is not None:
+        check_whole(0, most=most)
     model = model_of(question) if model is None else checked_model(question, model)
     if most is None:
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))

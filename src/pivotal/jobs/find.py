@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, check_whole
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination
@@ -152,11 +152,7 @@ def _settled(search: Search, question: Question) -> Search:
 
 
 def check_controls(controls: int) -> None:
-    if not 0 <= controls <= MOST_CONTROLS:
-        raise PivotalError(
-            f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
-            "controls",
-        )
+    check_whole(0, MOST_CONTROLS, controls=controls)
 
 
 def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Collection) -> Finding:

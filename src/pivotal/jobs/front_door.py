@@ -15,14 +15,13 @@ from pivotal.evidence.check import check as examine
 from pivotal.jobs import find as job
 from pivotal.jobs.find import Finding
 from pivotal.models import LanguageModel, load_model
-from pivotal.options import options_of
+from pivotal.options import build, options_of, stored_settings
 from pivotal.problem.prepare import model_of
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
 from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Level
-from pivotal.searches import Search, choose
-from pivotal.searches.exchange import Exchange
+from pivotal.searches import SEARCHES, Search, default_search
 
 
 def find(
@@ -49,18 +48,15 @@ def find(
 
     A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of rows with the keys of
     a pairs file. `settings` are the fields of `Question`, such as `steps="single"`, `sites="mlp"`, or `test`, the
-    number of held-out pairs or these pairs themselves. A Question may also take the place of the model. `search` is a
-    search or its name, and `max_units` the most units that it may set. `name` names a model in memory in the results.
-    The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a finished one is read
-    from its folder.
+    number of held-out pairs or these pairs themselves, and those of the search, such as `max_kl=0.1`. A Question may
+    also take the place of the model. `search` is a search or its name, and `max_units` the most units that it may set.
+    `name` names a model in memory in the results. The other arguments are the options of `pivotal find`. A run that was
+    stopped is resumed, and a finished one is read from its folder.
     """
-    question, loaded, pairs = _question(model, asked, name, device, settings)
-    most = {} if max_units is None else {"max_units": max_units}
-    chosen: Search = (
-        replace(search, **most)  # type: ignore[type-var]
-        if isinstance(search, Search)
-        else choose(search or Exchange.name, None, most)
-    )
+    settings |= {} if max_units is None else {"max_units": max_units}
+    chosen = _search(search, settings)
+    more = {*(find.__kwdefaults__ or ()), *stored_settings(chosen)}
+    question, loaded, pairs = _question(model, asked, settings, more, name=name, device=device)
     return job.find(
         question,
         chosen,
@@ -91,37 +87,45 @@ def check(
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
     all. By default these are 2,000 pairs, and fewer in a model with more than 4,000 units, down to 100.
     """
-    question, loaded, pairs = _question(model, asked, name, device, settings)
+    more = check.__kwdefaults__ or ()
+    question, loaded, pairs = _question(model, asked, settings, more, name=name, device=device)
     return examine(question, loaded or model_of(question, device), pairs, most=most)
 
 
+def _search(search: Search | str | None, settings: dict[str, Any]) -> Search:
+    """The search with those of the settings that are its own. They are taken out of the settings."""
+    given = search or default_search(None, settings)
+    cls = type(given) if isinstance(given, Search) else SEARCHES.get(given)
+    own = {option.name: settings.pop(option.name) for option in options_of(cls) if option.name in settings}
+    if isinstance(given, Search):
+        return replace(given, **own) if own else given  # type: ignore[type-var]
+    return build(cls, own)
+
+
 def _question(
-    model: Any, asked: tuple[Any, ...], name: str | None, device: str | None, settings: dict[str, Any]
+    model: Any, asked: tuple[Any, ...], settings: dict[str, Any], more: Iterable[str], **how: Any
 ) -> tuple[Question, LanguageModel | None, PairSet | None]:
-    """The question, with the model and the pairs that are in memory."""
+    """The question, with the model and the pairs that are in memory. `more` are the settings that are not the
+    question's, and `how` are the name and the device of a model in memory."""
     if isinstance(model, Question):
         if asked or settings:
             raise PivotalError(
                 "A Question holds the model, the pairs and all settings, but other arguments were given with it. Put "
                 "them into the Question."
             )
-        stated = {field.name: getattr(model, field.name) for field in fields(model)}
+        held = {field.name: getattr(model, field.name) for field in fields(model)}
         named = isinstance(model.model, str) and isinstance(model.phenomenon, str)
         if named and _in_memory(model.test) is None:
             return model.checked(), None, None
-        return _question(stated.pop("model"), (stated.pop("phenomenon"),), name, device, stated)
+        return _question(held.pop("model"), (held.pop("phenomenon"),), held, more, **how)
     if len(asked) > 2:
         raise PivotalError(
             "What is asked is a model, its tokenizer or words, and a question, but "
             f"{len(asked) + 1} arguments were given."
         )
     tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
-    named = isinstance(model, str | Path)
-    if named and (tokenizer is not None or name is not None):
-        raise PivotalError(
-            f"{model} has its own words and name, but others were given with it. Leave them out."
-        )
-    loaded = None if named else load_model(model, tokenizer, name=name, device=device)
+    by_name = isinstance(model, str | Path) and tokenizer is None and how["name"] is None
+    loaded = None if by_name else load_model(model, tokenizer, **how)
     label = str(model) if loaded is None else loaded.name
     if not isinstance(phenomenon, str | Path | Iterable | None):
         raise PivotalError(
@@ -130,13 +134,11 @@ def _question(
     pairs, held_out = _in_memory(phenomenon), _in_memory(settings.get("test"))
     for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
         if given is not None:
-            settings[name] = (
-                read.name if read is not None else str(given) if isinstance(given, Path) else given
-            )
+            stated = given if read is None else read.name
+            settings[name] = str(stated) if isinstance(stated, Path) else stated
     known = [option.name for option in options_of(Question)]
     if unknown := [given for given in settings if given not in known]:
-        names = {*known, *(find.__kwdefaults__ or {})}
-        raise PivotalError(f"There is no setting '{unknown[0]}'.{did_you_mean(unknown[0], names)}")
+        raise PivotalError(f"There is no setting '{unknown[0]}'.{did_you_mean(unknown[0], {*known, *more})}")
     question = Question(label, **settings).checked()
     if pairs is not None or held_out is not None:
         pairs = question.load_pairs(pairs, held_out)

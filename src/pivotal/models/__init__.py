@@ -10,7 +10,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from pivotal.errors import PivotalError, did_you_mean, in_short
+from pivotal.errors import PivotalError, check_whole, did_you_mean, in_short
 from pivotal.files import suffix_of
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
@@ -68,14 +68,15 @@ def load_model(
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
-            f"A model is a name (`pivotal list models`), a path or a torch module, but {what}."
+            f"A model is a name (`pivotal list models`), a path or a torch module, but {what}. The model comes first, "
+            "then its tokenizer or words."
         )
     if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
         raise PivotalError(
             f"{spec} has its own words and name, but others were given with it. Leave them out."
         )
-    if batch_nodes is not None and batch_nodes < 1:
-        raise PivotalError(f"batch_nodes must be 1 or more, but it is {batch_nodes}.")
+    if batch_nodes is not None:
+        check_whole(1, batch_nodes=batch_nodes)
     own = next((str(w.device) for w in spec.parameters()), None) if isinstance(spec, nn.Module) else None
     here = device_named(device or own)
     how: Any = {"device": here, "dtype": _dtype(dtype, here), "priming": priming}

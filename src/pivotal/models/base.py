@@ -255,6 +255,10 @@ class LanguageModel(ABC):
         A single-step intervention acts at one word of the prompt: `cue` is its text or its 0-based index. The
         intervention must come from this model, unless `any_model` is set.
         """
+        if not isinstance(intervention, Intervention):
+            raise PivotalError(
+                f"An Intervention is applied, such as finding.intervention, not {str(intervention)[:60]!r}."
+            )
         self.recognise(intervention.model_fingerprint)
         intervention.check_model(self.name, self.fingerprint(), any_model=any_model)
         if intervention.steps == "single" and cue is None:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, check_whole
 from pivotal.models.bases.edit import in_own_sites
 from pivotal.models.edits import Edit, MaskedEdit
 from pivotal.models.tree import PrefixTree, Span
@@ -156,8 +156,7 @@ class IntervenedModel:
 
     def next_words(self, prompt: str, k: int = 5) -> list[NextWord]:
         """The k most likely next words with their probabilities."""
-        if k < 1:
-            raise PivotalError(f"k is a number of next words and must be 1 or more, but it is {k}.")
+        check_whole(1, k=k)
         encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, check_whole
 from pivotal.models.bases import stored_bases
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
@@ -227,24 +227,16 @@ MOST_RUNS = 10_000
 
 def check_runs(runs: int, seed: int) -> None:
     """Raise PivotalError if the number of runs or the seed is out of range."""
-    if runs < 1:
-        raise PivotalError(f"There must be at least one run, but runs is {runs}.", "runs")
-    if runs > MOST_RUNS:
-        raise PivotalError(f"There can be at most {MOST_RUNS:,} runs, but runs is {runs:,}.", "runs")
+    check_whole(1, MOST_RUNS, runs=runs)
     check_seed(seed)
 
 
 def check_budget(max_units: int | float | None, name: str = "max_units") -> None:
     """Raise PivotalError if this is not a number or a fraction of units. None, the default, is allowed."""
-    if max_units is None:
-        return
-    if not max_units > 0:
+    if max_units is not None and not (0 < max_units < 1 or (max_units >= 1 and max_units % 1 == 0)):
         raise PivotalError(
-            f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.", name
-        )
-    if max_units >= 1 and max_units % 1:
-        raise PivotalError(
-            f"{name} is a whole number of units, or a fraction below 1, but it is {max_units:g}.", name
+            f"{name} is a number of units, 1 or more, or a fraction of them below 1, but it is {max_units:g}.",
+            name,
         )
 
 

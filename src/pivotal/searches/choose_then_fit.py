@@ -51,8 +51,8 @@ class Selection(Search):
     """Updates of the values after the units are chosen. 0 keeps the values with which they were chosen."""
 
     def __post_init__(self) -> None:
-        check_budget(self.max_units)
         check_types(self)
+        check_budget(self.max_units)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
         check_least(self, batch=0, refit=0)
         bounds = ("max_kl", "max_change")

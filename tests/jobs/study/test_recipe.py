@@ -113,7 +113,7 @@ WRONG = [
     (GOOD, "name: empty", "a study needs cells"),
     (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, but these are 67,"),
     (GOOD, f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", "has no aliases"),
-    ("runs: 4", "runs: 9223372036854775808", r"at most 10,000 runs, but runs is 9,223,372,036,"),
+    ("runs: 4", "runs: 9223372036854775808", r"runs must be a whole number, 1 to 10,000, but it is 9223372036"),
 ]  # fmt: skip
 
 

@@ -71,7 +71,10 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     log = _Log()
     tokens = probe_tokens(vocabulary, device)
     with hooked(module.register_forward_hook(log, with_kwargs=True) for module in model.modules()):
-        logits = model(input_ids=tokens, use_cache=False).logits
+        if (logits := getattr(model(input_ids=tokens, use_cache=False), "logits", None)) is None:
+            raise PivotalError(
+                f"A model must give logits, but {type(model).__name__} gives none. Load an AutoModelForCausalLM."
+            )
     check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
     taps: list[tuple[int, Tap]] = []
 
