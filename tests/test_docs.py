@@ -254,6 +254,10 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp
     pytest.importorskip("mkdocs")
     done = python("-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    listed = re.findall(
+        r"^- \[.+\]\((.+)\): to ", (tmp_path / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(listed) >= 20 and all((tmp_path / page).is_file() for page in listed)
     loads = re.compile(
         r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*\bhref=\"?https?://"
     )

@@ -23,6 +23,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
+def test_the_readme_is_short():
+    assert len(README.split()) <= 900
+
+
 def test_the_question_of_the_readme_can_be_asked(tmp_path):
     (question,) = (content for kind, content in FENCES if kind == "yaml")
     (tmp_path / "question.yaml").write_text(question, encoding="utf-8")
