@@ -75,10 +75,10 @@ class Asking:
         ids = encoding.ids + contrast.shared
         if self.model.longest is not None and len(ids) > self.model.longest:
             raise PivotalError(f"longer than the {self.model.longest} tokens that have a position")
-        self.left_out.update(contrast.left_out)
         cue = None if pair.cue is None else encoding.last_token_of(pair.cue)
         if cue is None and self.steps == "single":
             raise PivotalError("no cue, which a single step needs")
+        self.left_out.update(contrast.left_out)
         return AskedPair(ids, cue, contrast.sides)
 
     def _with_words(self, reason: str, words: tuple[str, str]) -> PivotalError:
