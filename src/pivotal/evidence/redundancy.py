@@ -36,7 +36,7 @@ def redundancy(
     while not ended and len(sets) < _MOST:
         progress(Progress("further sets", len(sets), _MOST))
         used = union.amax((0, 1)) > 0
-        left = train.without([unit for unit, one in zip(train.space, used.tolist(), strict=True) if one])
+        left = train.without([train.space.unit(flat) for flat in used.nonzero()[:, 0].tolist()])
         mask, at = dense(search.solve(left, runs=1, seed=seed).best, train.space, train.model.device)
         mask = mask * ~used  # a search may hand over a unit that it could not set
         if not mask.any():
