@@ -29,15 +29,9 @@ def clusters_of(pairs: PairSet) -> np.ndarray:
     """The clusters of pairs, one row of numbers for each kind: prefixes, and cue words and asked words where there are
     several. A cue word and its other form are one. Fewer than eight are no sample of words: a result is then about
     these words."""
-    prefixes, cues, words = (
-        np.unique(names, return_inverse=True)[1]
-        for names in (
-            [pair.prefix for pair in pairs],
-            [_cue_of(pair) for pair in pairs],
-            ["\t".join(pair.words) for pair in pairs],
-        )
-    )
-    return np.array([prefixes, *(kind for kind in (cues, words) if len(np.unique(kind)) >= _SEVERAL)])
+    named = zip(*((pair.prefix, _cue_of(pair), "\t".join(pair.words)) for pair in pairs), strict=True)
+    prefixes, *others = (np.unique(names, return_inverse=True)[1] for names in named)
+    return np.array([prefixes, *(kind for kind in others if len(np.unique(kind)) >= _SEVERAL)])
 
 
 def _cue_of(pair: MinimalPair) -> str:

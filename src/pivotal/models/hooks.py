@@ -59,10 +59,7 @@ def attach(tap: Tap, run: Callable[[Tensor], Tensor]) -> Any:
     """Replace the activations at a tap by `run(h)`. Returns the handle that removes the hook."""
 
     def before(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-        if args:
-            return (run(args[0]), *args[1:]), kwargs
-        name = next(iter(kwargs))
-        return args, {**kwargs, name: run(kwargs[name])}
+        return with_first_input(run(first_input(args, kwargs)), args, kwargs)
 
     def output(_: nn.Module, args: Any, out: Any) -> Any:
         h = run(first_of(out))
@@ -113,6 +110,18 @@ def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: 
             "pivotal edits models that read from left to right, but in this one later words change the predictions of "
             "earlier positions. Use a causal language model."
         )
+
+
+def first_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first input of a module, by its place or by its name."""
+    return args[0] if args else next(iter(kwargs.values()))
+
+
+def with_first_input(
+    h: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs of a module with another first one."""
+    return ((h, *args[1:]), kwargs) if args else ((), {**kwargs, next(iter(kwargs)): h})
 
 
 def first_of(output: Any) -> Tensor:

@@ -98,12 +98,8 @@ class PlantedSource(ModelSource):
     light: ClassVar[bool] = True
 
     def listed(self) -> list[tuple[str, str]]:
-        return [
-            (
-                "planted",
-                "64 units, 3 of them planted to decide the phenomenon `planted`; planted:SEED for others",
-            )
-        ]
+        about = "64 units, 3 of them planted to decide the phenomenon `planted`; planted:SEED for others"
+        return [("planted", about)]
 
     def open(
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None

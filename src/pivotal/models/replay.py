@@ -68,7 +68,6 @@ class Buffers(Generic[T]):
             self._flat[dtype] = tensors[0].new_zeros(sum(sizes))
             parts = self._flat[dtype].split(sizes)[::2]
             self._places[dtype] = [part.view(t.shape) for part, t in zip(parts, tensors, strict=True)]
-        self.fill(like)
 
     def fits(self, data: T) -> bool:
         """Whether other data has the same shape."""

@@ -323,11 +323,8 @@ class Parts(Sequence[Batch]):
 
     def __init__(self, whole: Batch, chosen: Sequence[np.ndarray]) -> None:
         # The first part makes the others. The batch itself would keep its parts, and they would keep it.
-        self._examples, self._chosen, self._made = (
-            whole.examples,
-            chosen,
-            {0: whole.like(whole.examples.restrict(chosen[0]))},
-        )
+        self._examples, self._chosen = whole.examples, chosen
+        self._made = {0: whole.like(whole.examples.restrict(chosen[0]))}
 
     def __len__(self) -> int:
         return len(self._chosen)

@@ -155,14 +155,9 @@ class Examples:
 
     def at_last_step(self) -> Examples:
         """The same examples, edited at the last token of the prefix only."""
-        sequences, cues, sources = (
-            self.tree.sequences(),
-            (self.tree.lengths - 1).tolist(),
-            self.tree.sources(),
-        )
-        return replace(
-            self, tree=PrefixTree.build(sequences, cues, self.direction.tolist(), "single", sources)
-        )
+        tree, last = self.tree, (self.tree.lengths - 1).tolist()
+        made = PrefixTree.build(tree.sequences(), last, self.direction.tolist(), "single", tree.sources())
+        return replace(self, tree=made)
 
     def turned(self, steps: Steps) -> Examples:
         """The same examples, to be flipped to the word that the model prefers already."""

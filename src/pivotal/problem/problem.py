@@ -75,13 +75,7 @@ class Problem(Batch):
         if not examples.pairs.asks_words:
             objective = "counterfactual"
         if "@" in sites:
-            same: Any = {
-                "steps": steps,
-                "values": values,
-                "objective": objective,
-                "work": work,
-                "report": report,
-            }
+            same: Any = dict(steps=steps, values=values, objective=objective, work=work, report=report)
             own = model
             model = with_bases(own, sites, lambda site: Problem(own, examples, sites=site, **same))
         usable = None if part_of is None else part_of.usable

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError
-from pivotal.models.hooks import Tap, check_causal, first_of, hooked
+from pivotal.models.hooks import Tap, check_causal, first_input, first_of, hooked, with_first_input
 from pivotal.models.tensors import wide
 from pivotal.units import Site
 
@@ -177,12 +177,9 @@ def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Mod
     later positions does not change, so that the module does not mix positions."""
 
     def run(change: float) -> tuple[Tensor, dict[nn.Module, Tensor]]:
-        args, kwargs, got = call.args, dict(call.kwargs), {}
-        if args:
-            args = (_changed(args[0], change), *args[1:])
-        else:
-            name = next(iter(kwargs))
-            kwargs[name] = _changed(kwargs[name], change)
+        got: dict[nn.Module, Tensor] = {}
+        first = _changed(first_input(call.args, call.kwargs), change)
+        args, kwargs = with_first_input(first, call.args, call.kwargs)
 
         def see(part: nn.Module, inputs: tuple[Any, ...]) -> None:
             got[part] = inputs[0].reshape(1, _STEPS, -1).clone()

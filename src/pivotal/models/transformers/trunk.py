@@ -12,7 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import Tap, check_not_lent, edited, hooked, running
+from pivotal.models.hooks import (
+    Tap,
+    check_not_lent,
+    edited,
+    first_input,
+    hooked,
+    running,
+    with_first_input,
+)
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.transformers.anatomy import Anatomy, probe_tokens
 from pivotal.models.tree import PrefixTree, Span
@@ -147,7 +155,7 @@ class Trunk:
         start = max((kept for kept in entries if kept < block), default=0)
 
         def catch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            caught.append(args[0] if args else kwargs["hidden_states"])
+            caught.append(first_input(args, kwargs))
             raise _Reached
 
         handle = self._anatomy.blocks[block].register_forward_pre_hook(catch, with_kwargs=True)
@@ -272,7 +280,7 @@ def _repeated(x: Tensor, runs: int) -> Tensor:
 
 def _passing_on(outputs: int) -> Any:
     def forward(*args: Any, **kwargs: Any) -> Any:
-        h = args[0] if args else kwargs["hidden_states"]
+        h = first_input(args, kwargs)
         return (h, *[None] * (outputs - 1)) if outputs else h
 
     return forward
@@ -282,7 +290,7 @@ def _feed(block: nn.Module, h: Tensor) -> Any:
     """Replace the input of a block. Returns a function that undoes it."""
 
     def feed(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return ((h, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": h})
+        return with_first_input(h, args, kwargs)
 
     return block.register_forward_pre_hook(feed, with_kwargs=True).remove
 

@@ -20,6 +20,8 @@ from pivotal.units import Unit
 
 _DROP = 0.10
 _FEWEST = 20
+_RANKED = 24
+"""The number of distinct prefixes on which units are ranked."""
 
 
 def ablated(problem: Problem, units: Sequence[int]) -> Float[Tensor, "units examples"]:
@@ -34,17 +36,13 @@ def ablated(problem: Problem, units: Sequence[int]) -> Float[Tensor, "units exam
     return torch.cat(found)
 
 
-def effects_of(problem: Problem, prefixes: int = 0, seed: int = 0) -> Float[Tensor, " units"]:
-    """The effect of every unit alone on a sample of `prefixes` distinct prefixes (0 uses all): the mean decrease of
-    log p(d) / p(t) in nats. Positive is towards the flip."""
-    sample = problem.sample(prefixes, seed)
-    fall = sample.clean_log_ratio - ablated(sample, range(len(sample.space)))
-    return mean_of(fall, sample.tensors.weight)
+def effects_of(problem: Problem) -> Float[Tensor, " units"]:
+    """The effect of every unit alone: the mean decrease of log p(d) / p(t) in nats. Positive is towards the flip."""
+    fall = problem.clean_log_ratio - ablated(problem, range(len(problem.space)))
+    return mean_of(fall, problem.tensors.weight)
 
 
-def found_by_ablation(
-    units: Sequence[Unit], problem: Problem, *, prefixes: int = 24, seed: int = 0
-) -> tuple[Ablated, ...]:
+def found_by_ablation(units: Sequence[Unit], problem: Problem) -> tuple[Ablated, ...]:
     """Whether single-unit ablation would have found each of these units, as in the paper's table of units.
 
     The ablation follows Lakretz et al.: one unit is set to zero at every step, whatever the steps of the intervention.
@@ -53,11 +51,11 @@ def found_by_ablation(
     The criterion is theirs too: ablation finds a unit if the accuracy drops by more than 10 points in some condition. A
     condition is a construction and a number (group and label) with 20 pairs or more, or all pairs. Accuracy is the
     share of pairs whose expected word is preferred; a tie counts one half. If a pair has no expected word, the word
-    that the untouched model prefers takes its place. Drops are measured on all pairs, ranks on `prefixes` prefixes.
+    that the untouched model prefers takes its place. Drops are measured on all pairs, ranks on a sample of them.
     """
     every = Problem(problem.model, problem.pairs, sites=problem.sites, steps="every")
     flats = [every.space.flat(unit) for unit in units]
-    effects = effects_of(every, prefixes, seed)
+    effects = effects_of(every.sample(_RANKED))
     ranks = effects.argsort(descending=True, stable=True).argsort() + 1
     before = _right(every, every.clean_log_ratio[None])
     after = _right(every, ablated(every, flats))

@@ -21,7 +21,7 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units, require
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.masks import Estimator, MaskFamily, uniform
-from pivotal.searches.tools import HardMasks, Prices, RunValues, SetValues
+from pivotal.searches.tools import HardMasks, Prices, RunValues
 from pivotal.searches.tools.lagrangian import (
     Adam,
     Bounds,
@@ -89,12 +89,6 @@ _FEWEST_KL_NODES = 6
 """Minimum number of positions at which KL is measured for each drawn mask."""
 _TINY = 1e-12
 """A lower bound on the expected number of fractional entries, so that its logarithm is finite."""
-
-
-def likeliest(problem: Problem, terms: Terms, pool: int, seed: int) -> tuple[Int[Tensor, " pool"], SetValues]:
-    """The units with the highest first-order gain, and the mean activations under each label."""
-    gain, _ = alone(problem.sample(_PROBED, seed), terms)
-    return gain.topk(pool).indices, problem.measure_activations().target
 
 
 def filled(
@@ -180,7 +174,7 @@ class Learner:
         self.pool = units
         if 0 < pool < units:
             self.pool = max(pool, budget)
-            self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
+            self._begin_with_likeliest(seed)
         self.standardised.requires_grad_()
         self.optimiser = Adam([(self.logits, search.mask_rate), (self.standardised, search.value_rate)])
         rate, damping = search.multiplier_rate, search.damping
@@ -203,14 +197,15 @@ class Learner:
             problem, search.batch, seed, runs * self.estimator.samples, search.updates
         )
 
-    def _begin_with(self, units: Int[Tensor, " pool"], values: SetValues) -> None:
-        """Switch the other units off, and start each value at its mean under the target label. In a large space, the
-        effect of all units at their means says little about the effect of a few units."""
+    def _begin_with_likeliest(self, seed: int) -> None:
+        """Switch off all units but those with the highest first-order gain, and start each value at its mean under the
+        target label. In a large space, the effect of all units at their means says little about that of a few."""
+        gain, _ = alone(self.problem.sample(_PROBED, seed), self.search.terms)
         with torch.no_grad():
             out = torch.ones_like(self.logits, dtype=torch.bool)
-            out[..., units] = False
+            out[..., gain.topk(self.pool).indices] = False
             self.logits[out] = _OFF
-            self.standardised += self.standard.standardised(values)
+            self.standardised += self.standard.standardised(self.problem.measure_activations().target)
 
     @property
     def values(self) -> RunValues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -130,7 +130,9 @@ class Refit:
             torch.clamp(x, low, high, out=x)
 
         passes: Passes[_Given, Tensor] = Passes(problem, self.batch, seed, len(mask), self.updates)
-        for update, now in enumerate(_shrinking(rate, self.updates), start=1):
+        for update in range(1, self.updates + 1):
+            # Rates fall evenly towards a tenth. Values then converge to a bound instead of oscillating around it.
+            now = rate * (1 + (_LAST - 1) * (update - 1) / self.updates)
             number = update % len(passes.batches)
             drawn = self.terms.draw(passes.batches[number], noise)
             passes(number, drawn, _Given(now), down, follow)
@@ -168,13 +170,6 @@ class Refit:
             best.look(own + share * (values - own))
             best.look((own + share * (target - own)).expand_as(values))
         return best.values
-
-
-def _shrinking(rate: float, updates: int) -> Iterator[float]:
-    """Rates that fall evenly towards a tenth. The values then converge to a bound instead of oscillating around it."""
-    for update in range(updates):
-        yield rate
-        rate *= 1 + (_LAST - 1) / (updates + update * (_LAST - 1))
 
 
 class _Best:
