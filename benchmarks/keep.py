@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pivotal.evidence.side_effects import score_transfer
+from pivotal.evidence.side_effects import transfer
 from pivotal.files import write_text
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model
@@ -84,8 +84,6 @@ VARIANTS = {
     "changes32": changes(32),
     "changes64": changes(64),
 }
-EARLIER = ("four", "all", "all05", "all-natural")
-"""Stored variants of an earlier version, in which --keep bounded one mean KL over all that is kept."""
 
 
 def paradigm(blimp: str, name: str) -> str:
@@ -108,7 +106,7 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
     )
     summary, best = done.summary, done.summary.best_run
     other = replace(question, phenomenon=f"blimp:{args.blimp}", keep="")
-    found = score_transfer(done.folder.intervention(), model, other, other.load_parts(), {})
+    found = transfer(done.folder.intervention(), model, other)
     text = None if summary.evidence is None else summary.evidence.text
     return {
         "model": summary.model,
@@ -247,8 +245,7 @@ def stored(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    order = [*list(VARIANTS)[:4], *EARLIER, *list(VARIANTS)[4:]]
-    return sorted(rows, key=lambda row: order.index(row["variant"]))
+    return sorted(rows, key=lambda row: list(VARIANTS).index(row["variant"]))
 
 
 def main() -> None:
