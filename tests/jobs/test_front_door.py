@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 from torch import nn
+from transformers import T5Config, T5ForConditionalGeneration
 
 import pivotal
 from pivotal import PivotalError
@@ -141,7 +142,13 @@ def test_a_transformer_in_memory_is_not_moved():
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
         (Recurrent(), ["a"], r"one word for each row .* but Recurrent has 49 rows and 1 words"),
         (["a"], Recurrent(), r"a path or a torch module, but this is a list\. The model comes first"),
-        (random_model("llama").model, tokenizer(), "LlamaModel gives none. Load an AutoModelForCausalLM"),
+        (random_model("llama").model, tokenizer(), r"unlike LlamaModel\. Load an AutoModelForCausalLM"),
+        (
+            T5ForConditionalGeneration(T5Config(vocab_size=14, d_model=16, num_layers=1)),
+            tokenizer(),
+            "unlike T5ForConditionalGeneration",
+        ),
+        (random_model("llama"), type(tokenizer()), "needs its tokenizer, but it came with <class"),
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
         ("a" * 300, None, "is not one of these"),

@@ -125,7 +125,7 @@ def device_named(name: str | None) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise PivotalError(
             f"The device must be one that torch has here, but {name!r} is not ({in_short(error)}). Use cpu."
         ) from None

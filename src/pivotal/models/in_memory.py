@@ -59,7 +59,7 @@ def wrapped(
 
 
 def _transformer(module: Any, tokenizer: Any, name: str | None, priming: str | None) -> LanguageModel:
-    if not callable(tokenizer):
+    if not callable(tokenizer) or isinstance(tokenizer, type):
         raise PivotalError(
             "A Hugging Face model needs its tokenizer, but it came with "
             f"{'none' if tokenizer is None else repr(tokenizer)[:80]}. Give it after the model, as in find(model, "

@@ -70,10 +70,11 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     blocks = _blocks(model)
     log = _Log()
     tokens = probe_tokens(vocabulary, device)
+    causal = not getattr(model.config, "is_encoder_decoder", False)
     with hooked(module.register_forward_hook(log, with_kwargs=True) for module in model.modules()):
-        if (logits := getattr(model(input_ids=tokens, use_cache=False), "logits", None)) is None:
+        if (logits := getattr(causal and model(input_ids=tokens, use_cache=False), "logits", None)) is None:
             raise PivotalError(
-                f"A model must give logits, but {type(model).__name__} gives none. Load an AutoModelForCausalLM."
+                f"A model must be causal and give logits, unlike {type(model).__name__}. Load an AutoModelForCausalLM."
             )
     check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
     taps: list[tuple[int, Tap]] = []
