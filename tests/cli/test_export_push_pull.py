@@ -141,7 +141,7 @@ def test_pull_takes_a_folder(pivotal, model, saved, tmp_path):
     assert len(Intervention.load(out)) == 1
 
 
-def test_from_python_with_folders(model, saved):
+def test_from_python_with_folders(model, saved, tmp_path):
     units = Intervention.load(saved)
     assert Intervention.from_pretrained(saved) == units
     lm = load_model(model, device="cpu")
@@ -149,6 +149,10 @@ def test_from_python_with_folders(model, saved):
         units.push_to_hub("units", lm)
     with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
         units.push_to_hub("me/units", load_model("planted"))
+    assert units.export(lm, "snippet", tmp_path / "out", direction="plural").directions == ("plural",)
+    for other, said in (("planted", "this is 'planted'"), (load_model("planted"), "belongs to the model")):
+        with pytest.raises(PivotalError, match=said):
+            units.export(other, "snippet", tmp_path / "other")
     with pytest.raises(PivotalError, match=r"is for a repository, but .* is a folder"):
         Intervention.from_pretrained(saved, revision="main")
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_folder
 from pivotal.exports.templates import about, render
 from pivotal.files import disk, replaced, write_text
+from pivotal.models.base import LanguageModel, checked
 from pivotal.records import serial
-from pivotal.records.intervention import EXPORT, ExportRecord
+from pivotal.records.intervention import EXPORT, ExportRecord, Intervention
 from pivotal.registry import Registry
 
 _LISTED = 40
@@ -18,7 +20,7 @@ _LISTED = 40
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]
 
-__all__ = ["ExportNotes", "Portable", "SiteEdit", "Target", "export"]
+__all__ = ["ExportNotes", "Portable", "SiteEdit", "Target"]
 
 
 def export(portable: Portable, to: str, folder: str | Path, *, overwrite: bool = False) -> ExportRecord:
@@ -33,6 +35,13 @@ def export(portable: Portable, to: str, folder: str | Path, *, overwrite: bool =
         record = write_files(portable, target, made)
         check_free(folder, overwrite=overwrite)  # something may have appeared in the meantime
     return record
+
+
+def of_model(model: Any, intervention: Intervention) -> LanguageModel:
+    """The loaded model that an intervention was found in. Raises PivotalError if this is another, or none."""
+    checked(model).recognise(intervention.model_fingerprint)
+    intervention.check_model(model.name, model.fingerprint())
+    return model
 
 
 def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecord:

@@ -287,7 +287,23 @@ class Intervention:
             )
         return found
 
-    # -- on the Hugging Face hub --------------------------------------------------------------------------------
+    # -- in other libraries and on the Hugging Face hub ---------------------------------------------------------
+
+    def export(
+        self,
+        model: LanguageModel,
+        to: str,
+        folder: str | Path,
+        *,
+        direction: str | None = None,
+        overwrite: bool = False,
+    ) -> ExportRecord:
+        """Write it to a folder in the format of another library (`pivotal list exports`), with a README that says how
+        to use it. `model` is the model that it was found in. `direction` writes one direction instead of both."""
+        from pivotal.exports import Portable, export, of_model
+
+        portable = Portable.of(of_model(model, self), self, direction=direction)
+        return export(portable, to, folder, overwrite=overwrite)
 
     def push_to_hub(
         self,
@@ -301,9 +317,10 @@ class Intervention:
         """Share it as ORG/NAME on the Hugging Face hub, and return the address of the commit. `model` is the model that
         it was found in, for the adapters. `base_model` is the name of the model on the hub, by default that of `model`
         if it came from there, and `license` by default the licence that the hub states for it."""
+        from pivotal.exports import of_model
         from pivotal.exports.hub import Shared, hub_name, share
 
-        self.check_model(model.name, model.fingerprint())
+        model = of_model(model, self)
         shared = Shared(self, model, repository, base_model or hub_name(model.name), license)
         return share(shared, private=private)[0]
 
