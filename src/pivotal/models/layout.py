@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pivotal.models.edits import Edit
 from pivotal.models.tensors import wide
-from pivotal.models.tree import PrefixTree, Span
+from pivotal.models.tree import PrefixTree, Span, spans_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,10 @@ def packed(
     return layout(
         slice(split, None),
         slice(None),
-        spans=_spans(
+        spans=spans_of(
             np.concatenate([np.full(first, -1), edited])[split:],
+            torch.as_tensor(np.concatenate([np.full(first, -1), nodes])[split:], device=device),
             np.concatenate([np.full(first, False), repeated])[split:],
-            np.concatenate([np.full(first, -1), nodes])[split:],
-            device,
         ),
         read=torch.as_tensor(place[part.own] - split, device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
@@ -169,24 +168,11 @@ def rows(tree: PrefixTree, part: TreePart, priming: Sequence[int], device: torch
         tokens=torch.as_tensor(tokens, device=device),
         positions=torch.arange(steps, device=device).expand(len(tokens), -1),
         sees=None,
-        spans=_spans(flat[order], again[order], nodes.reshape(-1)[order], device),
+        spans=spans_of(flat[order], torch.as_tensor(nodes.reshape(-1)[order], device=device), again[order]),
         edited=torch.as_tensor(order, device=device),
         read=torch.as_tensor(place[part.own], device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
     )
-
-
-def _spans(
-    direction: np.ndarray, repeated: np.ndarray, nodes: np.ndarray, device: torch.device
-) -> tuple[Span, ...]:
-    """The ranges of equal directions in a sorted array, with repeated states last. -1 is no direction."""
-    spans = []
-    for value in np.unique(direction[direction >= 0]):
-        where = np.flatnonzero(direction == value)
-        start, stop = int(where[0]), int(where[-1]) + 1
-        of_rows = torch.as_tensor(nodes[start:stop], device=device)
-        spans.append(Span(start, stop, int(value), int(repeated[where].sum()), of_rows))
-    return tuple(spans)
 
 
 def _ends(tree: PrefixTree) -> Iterator[int]:

@@ -254,19 +254,24 @@ class PrefixTree:
         arrays.append(np.arange(len(self.token)))
         # One copy to the device: a GPU needs as long for a few numbers as for thousands.
         *tensors, nodes = torch.as_tensor(np.concatenate(arrays), device=device).split(list(map(len, arrays)))
+        edited = np.where(self.edited, self.direction, -1)
         return [
-            Level(start, live, stop, token, parent, source, up, self._spans(live, stop, nodes))
+            Level(start, live, stop, token, parent, source, up, spans_of(edited[live:stop], nodes[live:stop]))
             for (start, live, stop), token, parent, source, up in zip(
                 places, tensors[::4], tensors[1::4], tensors[2::4], tensors[3::4], strict=True
             )
         ]
 
-    def _spans(self, live: int, stop: int, nodes: Int[Tensor, " nodes"]) -> tuple[Span, ...]:
-        """The ranges of live rows of a level with equal directions. `live` is the node of the first of them."""
-        edited, direction = self.edited[live:stop], self.direction[live:stop]
-        spans = []
-        for value in np.unique(direction[edited]):
-            rows = np.flatnonzero(edited & (direction == value))
-            first, end = int(rows[0]), int(rows[-1]) + 1
-            spans.append(Span(first, end, int(value), nodes=nodes[live + first : live + end]))
-        return tuple(spans)
+
+def spans_of(
+    direction: np.ndarray, nodes: Int[Tensor, " rows"], repeated: np.ndarray | None = None
+) -> tuple[Span, ...]:
+    """The ranges of equal directions in a sorted array, with `repeated` states last. -1 is no direction. `nodes` are
+    those of the rows."""
+    spans = []
+    for value in np.unique(direction[direction >= 0]):
+        where = np.flatnonzero(direction == value)
+        start, stop = int(where[0]), int(where[-1]) + 1
+        again = 0 if repeated is None else int(repeated[where].sum())
+        spans.append(Span(start, stop, int(value), again, nodes[start:stop]))
+    return tuple(spans)

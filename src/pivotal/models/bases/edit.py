@@ -52,15 +52,14 @@ class EditInBases:
     def _in_basis(self, name: str, basis: Basis, spans: Sequence[Span], h: Tensor) -> Tensor:
         if not spans:
             return h
-        # A masked edit looks at the edited rows only. Other edits may look at any row.
-        rows = (spans[0].start, spans[-1].stop) if isinstance(self._edit, MaskedEdit) else (0, len(h))
-        columns = self._edit.columns.get(name) if isinstance(self._edit, MaskedEdit) else None
+        # A masked edit looks at the edited rows only. Other edits may look at any row, and are not divided.
+        masked = self._edit if isinstance(self._edit, MaskedEdit) else None
+        first, last = (0, len(h)) if masked is None else (spans[0].start, spans[-1].stop)
+        columns = None if masked is None else masked.columns.get(name)
         wide = torch.promote_types(h.dtype, torch.float32)
         width = basis.coordinates if columns is None else len(columns)
         most = max(1, _ENTRIES // max(1, width * max(self.runs, h.shape[1])))
-
-        divided = rows[1] - rows[0] > most and isinstance(self._edit, MaskedEdit)
-        stride = most if divided else rows[1] - rows[0]
+        stride = last - first if masked is None else min(most, last - first)
 
         def change(part: Tensor, here: Sequence[Span]) -> Tensor:
             z = basis.encode(part.to(wide), columns)
@@ -68,13 +67,13 @@ class EditInBases:
 
         def part_of(start: int, stop: int) -> Tensor:
             part, here = h[start:stop], _clipped(spans, start, stop)
-            if divided and torch.is_grad_enabled():
+            if stride < last - first and torch.is_grad_enabled():
                 return part + checkpoint(change, part, here, use_reentrant=False)
             return part + change(part, here)
 
-        new = [part_of(at, min(at + stride, rows[1])) for at in range(rows[0], rows[1], stride)]
+        new = [part_of(at, min(at + stride, last)) for at in range(first, last, stride)]
         runs = new[0].shape[1]
-        before, after = (part.expand(-1, runs, -1) for part in (h[: rows[0]], h[rows[1] :]))
+        before, after = (part.expand(-1, runs, -1) for part in (h[:first], h[last:]))
         return torch.cat([before, *new, after])
 
 

@@ -7,8 +7,8 @@ every position, and whose output is as wide as the block's. The same run shows h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -45,18 +45,11 @@ class _Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any
-    count: int = 1
+    count: int
 
 
-@dataclass
-class _Log:
-    calls: dict[nn.Module, _Call] = field(default_factory=dict)
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        before = self.calls.get(module)
-        self.calls[module] = _Call(
-            len(self.calls), args, kwargs, output, 1 if before is None else before.count + 1
-        )
+_Calls: TypeAlias = dict[nn.Module, _Call]
+"""The last call of each module."""
 
 
 def probe_tokens(vocabulary: int, device: torch.device) -> Tensor:
@@ -68,10 +61,15 @@ def probe_tokens(vocabulary: int, device: torch.device) -> Tensor:
 def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     """Find the blocks, the sites and the output projection of a model."""
     blocks = _blocks(model)
-    log = _Log()
+    calls: _Calls = {}
+
+    def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        count = calls[module].count + 1 if module in calls else 1
+        calls[module] = _Call(len(calls), args, kwargs, output, count)
+
     tokens = probe_tokens(vocabulary, device)
     causal = not getattr(model.config, "is_encoder_decoder", False)
-    with hooked(module.register_forward_hook(log, with_kwargs=True) for module in model.modules()):
+    with hooked(module.register_forward_hook(note, with_kwargs=True) for module in model.modules()):
         if (logits := getattr(causal and model(input_ids=tokens, use_cache=False), "logits", None)) is None:
             raise PivotalError(
                 f"A model must be causal and give logits, unlike {type(model).__name__}. Load an AutoModelForCausalLM."
@@ -86,21 +84,21 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
         taps.append((order, Tap(site, tapped, side, int(name.partition(".")[2]))))
 
     for level, block in enumerate(blocks):
-        for kind, owner, module, call in _projections(block, log):
+        for kind, owner, module, call in _projections(block, calls):
             width = call.args[0].shape[-1]
             add(call.order, module, "input", f"{kind}.{level}", width)
             if kind == "attn" and (heads := _heads(model, owner, width)):
                 add(call.order, module, "input", f"head.{level}", heads, width // heads, f"attn.{level}")
-        h = first_of(log.calls[block].output)
+        h = first_of(calls[block].output)
         # Some blocks return several streams, none of which is the residual.
         if h.numel() == _STEPS * h.shape[-1]:
-            add(log.calls[block].order, block, "output", f"resid.{level}", h.shape[-1])
-    head = _head(model, log, logits)
+            add(calls[block].order, block, "output", f"resid.{level}", h.shape[-1])
+    head = _head(model, calls, logits)
     outputs = tuple(
-        len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
+        len(out) if isinstance(out := calls[block].output, tuple | list) else 0 for block in blocks
     )
     in_order = tuple(tap for _, tap in sorted(taps, key=lambda entry: entry[0]))
-    return Anatomy(blocks, in_order, head, outputs, log.calls[head].args[0], logits)
+    return Anatomy(blocks, in_order, head, outputs, calls[head].args[0], logits)
 
 
 def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
@@ -128,20 +126,20 @@ def _blocks(model: nn.Module) -> nn.ModuleList:
     return max(lists, key=lambda entry: (sum(p.numel() for p in entry[1].parameters()), -len(entry[0])))[1]
 
 
-def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
+def _projections(block: nn.Module, calls: _Calls) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
     """The projections of a block onto the residual stream whose inputs are sites: (kind, part of the block, module,
     call)."""
-    width = first_of(log.calls[block].output).shape[-1]
+    width = first_of(calls[block].output).shape[-1]
     chosen: list[tuple[str, nn.Module, nn.Module, _Call]] = []
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
     for child in block.children():
-        projections = [(child, m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
+        projections = [(child, m, calls[m]) for m in child.modules() if _projects(m, calls, width)]
         projections.sort(key=lambda entry: entry[2].order)
         attends = "attention" in type(child).__name__.lower()
         if (
             projections
-            and child in log.calls
-            and (after := _mixed(child, log.calls[child], [m for _, m, _ in projections]))
+            and child in calls
+            and (after := _mixed(child, calls[child], [m for _, m, _ in projections]))
         ):
             # The first projection after the mixing is the output projection of the attention. Any later one belongs to
             # a nested block, and is that of an MLP.
@@ -156,10 +154,10 @@ def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.M
     return chosen
 
 
-def _projects(module: nn.Module, log: _Log, width: int) -> bool:
+def _projects(module: nn.Module, calls: _Calls, width: int) -> bool:
     """Whether a module has a weight matrix and ran once, on all positions. Experts run on some positions only, so their
     neurons are not a site."""
-    call, weight = log.calls.get(module), getattr(module, "weight", None)
+    call, weight = calls.get(module), getattr(module, "weight", None)
     if call is None or call.count != 1 or not isinstance(weight, Tensor) or weight.ndim < 2 or not call.args:
         return False
     x, y = call.args[0], call.output
@@ -205,14 +203,14 @@ def _changed(value: Any, change: float) -> Any:
     return value
 
 
-def _head(model: nn.Module, log: _Log, logits: Tensor) -> nn.Module:
+def _head(model: nn.Module, calls: _Calls, logits: Tensor) -> nn.Module:
     embeddings: Any = getattr(model, "get_output_embeddings", lambda: None)
     head = embeddings()
-    if head in log.calls:
+    if head in calls:
         return head
     heads = [
         (call.order, module)
-        for module, call in log.calls.items()
+        for module, call in calls.items()
         if isinstance(getattr(module, "weight", None), Tensor)
         and isinstance(call.output, Tensor)
         and call.output.shape == logits.shape

@@ -331,7 +331,7 @@ class Learner:
             "optimiser": self.optimiser.state(),
             "units_multiplier": self.units_multiplier.value,
             "fraction_multiplier": self.fraction_multiplier.value,
-            "kl_constraint": self.bounds.state() if self.search.terms.max_kl is not None else None,
+            "bounds": self.bounds.state(),
             "estimator": self.estimator.state(),
             "noise": [g.get_state() for g in (*self.generators, self.kl_noise)],
         }
@@ -344,8 +344,7 @@ class Learner:
         self.optimiser.restore(state["optimiser"])
         self.units_multiplier.value = state["units_multiplier"].to(device, copy=True)
         self.fraction_multiplier.value = state["fraction_multiplier"].to(device, copy=True)
-        if state["kl_constraint"] is not None:
-            self.bounds.restore(state["kl_constraint"])
+        self.bounds.restore(state["bounds"])
         self.estimator.restore(state["estimator"], device)
         for generator, saved in zip((*self.generators, self.kl_noise), state["noise"], strict=True):
             generator.set_state(saved.cpu())
