@@ -184,6 +184,8 @@ def test_a_question_may_hold_a_model_and_pairs_and_check_takes_what_find_takes(t
     finding = pivotal.find(question, **of_search, out=tmp_path / "run", **QUICK)
     assert finding.folder.settings["search"]["refit"] == 20
     assert finding.summary.flip_accuracy == 1 and finding.folder.settings["model"] == "planted"
+    lists = {label: [p.prefix for p in pairs[:200] if p.label == label] for label in LABELS}
+    assert "Prompts are paired line by line" in repr(pivotal.check(model, lists))
     for asked in ((question,), (model, pairs), ("planted", pairs[:300]), ("planted", "planted")):
         report = pivotal.check(*asked, most=50)
         assert report.sampled == 50 and "prefers the expected word" in repr(report)
@@ -217,6 +219,7 @@ OWN_WORDS = "planted has its own words and name"
             "such as finding.intervention, not 'runs/a'",
         ),
         (lambda: plant().model.next_words("The man", k="a"), "k must be a whole number"),
+        (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "under two different labels, not 1"),
         (lambda: pivotal.find("planted", 3), r"a PairSet or a list of rows, not int\."),
         (
             lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]),

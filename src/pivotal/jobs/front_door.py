@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pivotal.options import build, options_of, stored_settings
 from pivotal.problem.prepare import model_of
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.question import Question
+from pivotal.questions.readers.prompts import prompt_pairs
 from pivotal.records.check import CheckReport
 from pivotal.records.evidence import Level
 from pivotal.searches import SEARCHES, Search, default_search
@@ -46,12 +47,13 @@ def find(
         find(lstm, words, pairs)                      # a torch module with its words in the order of their ids
         find("wiki-lstm", "number-agreement")         # names, as on the command line
 
-    A question is the name of a phenomenon, a template file, a pairs file, a PairSet, or a list of rows with the keys of
-    a pairs file. `settings` are the fields of `Question`, such as `steps="single"`, `sites="mlp"`, or `test`, the
-    number of held-out pairs or these pairs themselves, and those of the search, such as `max_kl=0.1`. A Question may
-    also take the place of the model. `search` is a search or its name, and `max_units` the most units that it may set.
-    `name` names a model in memory in the results. The other arguments are the options of `pivotal find`. A run that was
-    stopped is resumed, and a finished one is read from its folder.
+    A question is the name of a phenomenon, a template file, a pairs file, a PairSet, a list of rows with the keys of a
+    pairs file, or two lists of prompts by their labels, as {"past": […], "present": […]}. `settings` are the fields of
+    `Question`, such as `steps="single"`, `sites="mlp"`, or `test`, the number of held-out pairs or these pairs
+    themselves, and those of the search, such as `max_kl=0.1`. A Question may also take the place of the model. `search`
+    is a search or its name, and `max_units` the most units that it may set. `name` names a model in memory in the
+    results. The other arguments are the options of `pivotal find`. A run that was stopped is resumed, and a finished
+    one is read from its folder.
     """
     settings |= {} if max_units is None else {"max_units": max_units}
     chosen = _search(search, settings)
@@ -149,4 +151,4 @@ def _in_memory(given: Any) -> PairSet | None:
     """Pairs that are given themselves; None for a name, a path or a number."""
     if given is None or isinstance(given, PairSet | str | Path | int | float):
         return given if isinstance(given, PairSet) else None
-    return read_pairs(given)
+    return prompt_pairs(given) if isinstance(given, Mapping) else read_pairs(given)
