@@ -252,15 +252,15 @@ def text_cost(intervention: Intervention, text: OrdinaryText) -> TextCost | None
         return None
     model = text.model.in_bases(intervention.bases)
     tree, prepared = text.read(intervention.steps)
-    rows, following, of = [], [], []
-    for i, tokens in enumerate(text.ids):
-        path = tree.path(int(tree.leaf[i]))
-        live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
-        rows += [int(tree.live_row[path[p]]) for p in live]
-        following += [tokens[p + 1] for p in live]
-        of += [i] * len(live)
-    if not rows:
+    predicted = [
+        (tree.live_row[node], token, i)
+        for i, tokens in enumerate(text.ids)
+        for node, token in zip(tree.path(int(tree.leaf[i])), tokens[1:], strict=False)
+        if tree.live[node]
+    ]
+    if not predicted:
         return None
+    rows, following, sentences = torch.tensor(predicted).T
     space = model.unit_space(intervention.sites)
     mask, values = dense(intervention, space, model.device)
     runs = 1 + len(intervention.directions)
@@ -270,9 +270,9 @@ def text_cost(intervention: Intervention, text: OrdinaryText) -> TextCost | None
         torch.cat([torch.zeros_like(mask[:, :1]), mask.transpose(0, 1)]).expand(runs, mask.shape[1], -1),
         torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
     )
-    nats = _nats(model, model.states(prepared, edit), torch.tensor(rows), torch.tensor(following))
+    nats = _nats(model, model.states(prepared, edit), rows, following)
     perplexity = [_exponential(mean) for mean in nats.mean(0).tolist()]
-    more = [_factor(added, np.array(of)) for added in (nats[:, 1:] - nats[:, :1]).T]
+    more = [_factor(added, sentences.numpy()) for added in (nats[:, 1:] - nats[:, :1]).T]
     return TextCost(
         text=text.name,
         tokens=len(rows),

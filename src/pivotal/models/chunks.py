@@ -146,7 +146,7 @@ def as_memory_allows(model: LanguageModel, passes: Callable[[], T]) -> T:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        # It has one place, whoever asked for the passes: Python then shows the same text once.
+        # Warned from one place, whoever asked for the passes, so that Python shows the same text once.
         warnings.warn(
             f"Out of memory: continuing with half as many nodes at once, {model.batch_nodes} "
             "(--batch-nodes sets it from the start).",

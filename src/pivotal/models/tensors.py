@@ -1,4 +1,4 @@
-"""Rows of tensors: fast and deterministic selection, shuffling, checksums, and files that run no code."""
+"""Tensors: rows selected fast and deterministically, checksums, and files that run no code."""
 
 from __future__ import annotations
 

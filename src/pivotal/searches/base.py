@@ -260,7 +260,7 @@ def interventions_of(problem: Problem, mask: HardMasks, values: RunValues) -> tu
     means are handed over."""
     if problem.values == "interchange":
         values = problem.counterfactual_means.expand_as(values)
-    frozen = []
+    frozen, known = [], problem.pairs.fingerprint()
     for on, value in zip(mask.cpu(), values.detach().cpu(), strict=True):
         ids = on.any(0).nonzero()[:, 0].tolist()
         units = tuple(problem.space.unit(i) for i in ids)
@@ -275,7 +275,7 @@ def interventions_of(problem: Problem, mask: HardMasks, values: RunValues) -> tu
                 model=problem.model.name,
                 model_fingerprint=problem.model.fingerprint(),
                 phenomenon=problem.pairs.name,
-                data_fingerprint=problem.pairs.fingerprint(),
+                data_fingerprint=known,
                 found_with=problem.values,
                 bases=stored_bases(problem.model.bases, units),
             )

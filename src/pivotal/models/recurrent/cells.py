@@ -52,7 +52,7 @@ class RecurrentCell:
     has_memory: bool = False
     """Whether there is a state besides h (the LSTM's c)."""
     one_bias: bool = True
-    """Whether the two halves of the gates are only added, so that one bias, part of r, replaces both."""
+    """Whether the two halves of the gates are only added, so that one bias can replace both."""
 
     @property
     def gates(self) -> int:
