@@ -77,7 +77,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
 
 
 def not_unseen(file: object, train: PairSet, test: PairSet) -> list[str]:
-    """A warning if held-out pairs from a file have prefixes of training pairs. Other splits share them only if asked."""
+    """A warning if held-out pairs from a file have prefixes of training pairs. Other splits do so only if asked."""
     seen = {pair.prefix for pair in train}
     known = sum(pair.prefix in seen for pair in test) if isinstance(file, str) else 0
     said = f"{known:,} of the {len(test):,} held-out pairs of {file} have the prefix of a training pair"
