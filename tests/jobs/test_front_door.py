@@ -219,6 +219,11 @@ OWN_WORDS = "planted has its own words and name"
             "such as finding.intervention, not 'runs/a'",
         ),
         (lambda: plant().model.next_words("The man", k="a"), "k must be a whole number"),
+        (
+            lambda: pivotal.transfer("runs/a", plant().model, "planted"),
+            "such as finding.intervention, not 'runs/a'",
+        ),
+        (lambda: pivotal.certify("runs/a", "planted"), "is evaluated on a Problem, .* but this is 'planted'"),
         (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "under two different labels, not 1"),
         (lambda: pivotal.find("planted", 3), r"a PairSet or a list of rows, not int\."),
         (

@@ -67,7 +67,6 @@ def certify(
     progress: Callable[[Progress], None] | bool | None = None,
 ) -> Certificate:
     """Compare an intervention with its swaps and with smaller sets. `terms` is the loss of its search."""
-    intervention.check_model(train.model.name, train.model.fingerprint())
     check_question(intervention, train)
     train.check_whole_bases()
     with reporting(progress) as report:

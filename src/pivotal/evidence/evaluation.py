@@ -17,7 +17,7 @@ from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.evidence import Share
 from pivotal.records.frame import to_frame
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import Intervention, given_intervention
 from pivotal.records.summary import Control, DropOne, Fidelity
 from pivotal.records.traces import PairOutcome
 
@@ -87,13 +87,7 @@ def evaluate(
     `controls` is the number of random sets with as many units that it is compared with. Their values are fitted on
     `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound.
     """
-    if not isinstance(problem, Problem):
-        raise PivotalError(
-            "An intervention is evaluated on a Problem, such as pivotal.Problem(model, pairs), but this is "
-            f"{str(problem)[:60]!r}. pivotal.transfer(intervention, model, question) takes any question."
-        )
-    intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
-    check_question(intervention, problem)
+    check_question(intervention, problem, any_model=any_model)
     examination = Examination(intervention, problem)
     if not controls:
         return scores_of(examination)
@@ -127,8 +121,15 @@ def scores_of(examination: Examination, control: Control | None = None, *, limit
     )
 
 
-def check_question(intervention: Intervention, problem: Problem) -> None:
-    """Raise PivotalError if the labels, their order (which identifies the values) or the steps differ."""
+def check_question(intervention: Intervention, problem: Problem, *, any_model: bool = False) -> None:
+    """Raise PivotalError if the model, the labels, their order (which identifies the values) or the steps differ."""
+    if not isinstance(problem, Problem):
+        raise PivotalError(
+            "An intervention is evaluated on a Problem, such as pivotal.Problem(model, pairs), but this is "
+            f"{str(problem)[:60]!r}. pivotal.transfer(intervention, model, question) takes any question."
+        )
+    model = problem.model
+    given_intervention(intervention).check_model(model.name, model.fingerprint(), any_model=any_model)
     if intervention.directions != problem.labels:
         raise PivotalError(
             f"This intervention flips to {' or '.join(intervention.directions)}, but the pairs are labelled "

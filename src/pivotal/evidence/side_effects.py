@@ -32,7 +32,7 @@ from pivotal.questions.question import Question, names_of
 from pivotal.questions.readers import Part
 from pivotal.questions.relabel import relabelled
 from pivotal.records.evidence import Effect, Evidence, TextCost, Transfer, TransferRow
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import Intervention, given_intervention
 from pivotal.records.serial import replace
 from pivotal.records.summary import Kept
 
@@ -212,7 +212,8 @@ def transfer(
     accuracy before and after. `labels` maps labels of the question to those of the intervention. `parts` are the
     questions of a folder, if they were read already, and `trained` the prefixes of the run's training pairs.
     """
-    intervention.check_model(checked(model).name, model.fingerprint(), any_model=any_model)
+    name = checked(model).name
+    given_intervention(intervention).check_model(name, model.fingerprint(), any_model=any_model)
     if isinstance(question, PairSet):
         parts, question = [Part(question.name, question)], Question()
     asked = question if isinstance(question, Question) else Question(phenomenon=str(question))

@@ -22,7 +22,7 @@ from pivotal.models.intervened import Applied, IntervenedModel, NextWord, Readin
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import Intervention, given_intervention
 from pivotal.units import Site, Steps, Unit, UnitSpace, select_sites
 
 
@@ -255,11 +255,7 @@ class LanguageModel(ABC):
         A single-step intervention acts at one word of the prompt: `cue` is its text or its 0-based index. The
         intervention must come from this model, unless `any_model` is set.
         """
-        if not isinstance(intervention, Intervention):
-            raise PivotalError(
-                f"An Intervention is applied, such as finding.intervention, not {str(intervention)[:60]!r}."
-            )
-        self.recognise(intervention.model_fingerprint)
+        self.recognise(given_intervention(intervention).model_fingerprint)
         intervention.check_model(self.name, self.fingerprint(), any_model=any_model)
         if intervention.steps == "single" and cue is None:
             raise PivotalError(
