@@ -198,9 +198,10 @@ class MaskedEdit:
         # Masks and values are float32, whatever the model computes in.
         chosen: list[Tensor] = []
         for span in spans:
-            value = values[span.direction] if self._sources is None else self._sources.at(site, span)
-            if self._sources is not None and site in self.columns:
-                value = value[..., self.columns[site]]
+            value = values[span.direction]
+            if self._sources is not None:
+                value = self._sources.at(site, span)
+                value = value if columns is None else value[..., columns]
             chosen += [masks[span.direction].to(h.dtype), value.to(h.dtype)]
         return _Replace.apply(h, spans, *chosen)
 

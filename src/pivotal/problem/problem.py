@@ -54,11 +54,8 @@ class Problem(Batch):
         pairs without words it is always the counterfactual one. `pairs` may be prepared examples. `work` is a counter
         to share with another problem, and `part_of` a larger problem with the same ranges of values and usable units.
         `report` receives the progress of bases that are fitted."""
-        if steps not in ("single", "every"):
-            raise PivotalError(
-                f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
-            )
-        for name, choice, choices in (("values", values, Values), ("objective", objective, Objective)):
+        given = ("steps", steps, Steps), ("values", values, Values), ("objective", objective, Objective)
+        for name, choice, choices in given:
             if choice not in get_args(choices):
                 raise PivotalError(
                     f"{name} cannot be {choice!r}.{did_you_mean(str(choice), get_args(choices))}", name
