@@ -40,3 +40,22 @@ def test_a_folder_becomes_a_file_for_each_question(pivotal, blimp, tmp_path):
 def test_what_cannot_be_converted(pivotal, arguments, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pivotal("convert", *arguments).refused(*said)
+
+
+def test_nothing_is_written_if_one_of_the_files_is_there(pivotal, tmp_path):
+    written(tmp_path / "blimp", "first", "second")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/second.jsonl").touch()
+    pivotal("convert", f"blimp:{tmp_path / 'blimp'}", tmp_path / "out").refused(
+        "exists", "nothing was written"
+    )
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["second.jsonl"]
+
+
+def test_the_name_in_a_file_does_not_lead_out_of_the_folder(pivotal, tmp_path):
+    pivotal("new-phenomenon", tmp_path / "mine")
+    (tmp_path / "mine.yaml").write_text(
+        (tmp_path / "mine.yaml").read_text().replace("name: mine", "name: ../mine")
+    )
+    assert pivotal("convert", tmp_path / "mine.yaml", tmp_path / "out").code == 0
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.jsonl"]

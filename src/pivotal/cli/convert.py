@@ -28,7 +28,8 @@ def convert(
     **asked: Any,
 ) -> None:
     """Write the pairs of a phenomenon, or of a file in another format, to a pairs file that you can read and edit."""
-    from pivotal.files import suffix_of
+    from pivotal.files import check_output, disk, suffix_of
+    from pivotal.printing import counted
     from pivotal.questions.pairs_file import SUFFIXES
     from pivotal.questions.readers import Part
 
@@ -43,10 +44,16 @@ def convert(
     else:
         parts = question.load_parts()
     if not any(part.pairs for part in parts):
-        raise PivotalError(
-            f"There is nothing to write: {question.phenomenon} has no pairs. {parts[0].reason}"
-        )
-    rows = [_write(part, out if one_file else out / f"{part.name}.jsonl", overwrite) for part in parts]
+        raise PivotalError(f"Nothing to write: {question.phenomenon} has no pairs. {parts[0].reason}")
+    home = out.parent if one_file else out
+    with disk(home):
+        home.mkdir(parents=True, exist_ok=True)
+    # A name may come from a file of somebody else, and must not lead out of the folder.
+    places = [out if one_file else home / f"{Path(part.name).name}.jsonl" for part in parts]
+    for part, place in zip(parts, places, strict=True):
+        if part.pairs is not None:
+            check_output(place, overwrite=overwrite)
+    rows = [_write(part, place) for part, place in zip(parts, places, strict=True)]
     if json:
         terminal.as_json(rows)
         return
@@ -56,18 +63,13 @@ def convert(
             continue
         merged = f"  Left out {row['merged']:,} that repeat another." if row["merged"] else ""
         notes = [f"  {note}" for note in row["notes"]]
-        terminal.result(f"{row['file']}: {row['pairs']:,} pairs.", *notes, merged)
+        terminal.result(f"{row['file']}: {counted(row['pairs'], 'pair')}.", *notes, merged)
 
 
-def _write(part: Part, path: Path, overwrite: bool) -> dict[str, Any]:
+def _write(part: Part, path: Path) -> dict[str, Any]:
     """Write the pairs of a question, if it has any. Returns what was done."""
-    from pivotal.files import check_output, disk
-
     if part.pairs is None:
         return {"name": part.name, "file": None, "pairs": 0, "reason": part.reason}
-    with disk(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    check_output(path, overwrite=overwrite)
     part.pairs.save(path)
     about = {"pairs": len(part.pairs), "merged": part.pairs.merged, "notes": list(part.pairs.notes)}
     return {"name": part.name, "file": str(path), **about, "reason": part.reason}

@@ -83,7 +83,7 @@ class Blimp(Reader):
             except PivotalError as error:
                 found.append(Part(file.stem, None, str(error).removeprefix(f"{file}: ")))
             else:
-                found.append(Part(pairs.name, pairs))
+                found.append(Part(file.stem, pairs))
         return found
 
     def _paradigm(self, path: Path) -> PairSet:
