@@ -44,7 +44,9 @@ def test_pairs_with_other_labels(pivotal, run_folder, tmp_path):
     assert "The labels are not singular and plural" in done.out and "--labels LABEL=singular" in done.out
     mapped = pivotal("evaluate", run_folder, path, "--labels", "he=singular,she=plural")
     assert "100% of 1 preferences of mine flipped" in mapped.out
-    pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused("labelled he and she", "'it'")
+    pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused(
+        "labels of mine are he and she", "'it'"
+    )
     pivotal("evaluate", run_folder, path, "--labels", "he").refused("LABEL=LABEL")
 
 
@@ -59,7 +61,7 @@ def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, r
 def test_training_pairs_that_are_not_known_are_mentioned(pivotal, alone, strange):
     done = pivotal("evaluate", alone, strange, "--json")
     assert "prefix_in_training" not in done.json["pairs"]
-    assert "cannot say how many" in done.err and "without its run" in done.err
+    assert "not known how many" in done.err and "without its run" in done.err
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     named = pivotal("evaluate", alone, "planted", "--json")
     assert named.json["pairs"]["asked"] == 1512
     pivotal("evaluate", alone, "--part", "test").refused("its held-out pairs are not known")
-    pivotal("evaluate", alone, "--run", "1").refused("is a single intervention")
+    pivotal("evaluate", alone, "--run", "1").refused("is one intervention")
 
 
 def test_all_pairs_can_be_scored_though_they_have_changed(pivotal, own_run):
@@ -198,13 +200,17 @@ def test_a_panel_of_everything_else(pivotal, run_folder, tmp_path):
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
     said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
     assert f"The perplexity of ordinary text ({mine}, 7 predicted tokens) is" in said
+    assert "planted can score no other bundled phenomenon." in said
+    mine.write_text("A text in other words\n")
+    said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
+    assert f"{mine}: planted does not know most of its words." in said
 
 
 @pytest.mark.parametrize(
     ("other", "options", "reading", "said"),
     [
         (None, {"labels": "a=b"}, ["lower"], "leave --lower and --labels out"),
-        ("mine", {"part": "test"}, [], "Leave QUESTION or --part out"),
+        ("mine", {"part": "test"}, [], "Leave 'mine' or --part out"),
         (None, {"sentences": "mine.txt"}, [], "Add --panel"),
         ("mine", {"panel": True, "part": "all"}, [], "Leave QUESTION and --part out"),
     ],

@@ -42,3 +42,12 @@ def test_pairs_are_pooled_and_each_question_is_scored(pivotal, folder):
     assert "already finished" in Outcome(joint[:-1]).err
     assert pivotal("evaluate", out, "--json").json["flip_accuracy"] == summary.flip_accuracy
     assert "flipped in planted" in pivotal("evaluate", out, "planted").out
+
+
+def test_a_question_of_which_no_pair_can_be_scored_is_refused(pivotal, tmp_path):
+    """Otherwise the result would be told as one about both questions."""
+    row = {"prefix": "The wug", "words": {"singular": "sings", "plural": "sing"}}
+    (tmp_path / "other.jsonl").write_text(json.dumps(row))
+    asked = ("planted", tmp_path / "other.jsonl", "--out", tmp_path / "run")
+    pivotal("find", "planted", *asked).refused("can score none of other", "--force")
+    assert pivotal("find", "planted", *asked, "--force", *QUICK).code == 0

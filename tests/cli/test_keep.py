@@ -46,3 +46,10 @@ def test_text_is_kept_by_its_kl(pivotal, tmp_path):
     kept = RunFolder(tmp_path / "run").summary().kept
     assert kept is not None and (kept.max_kl, kept.max_change, kept.changes) == (0.3, None, {})
     assert kept.kl < 0.33
+
+
+def test_a_text_in_other_words_is_refused(pivotal, tmp_path):
+    """Its KL would be that after unknown words."""
+    (tmp_path / "other.txt").write_text("A text in other words\n" * 4)
+    done = pivotal("find", "planted", "planted", "--keep", tmp_path / "other.txt", "--out", tmp_path / "run")
+    done.refused("does not know most of the words", "Leave it out of --keep")

@@ -151,9 +151,10 @@ def _cells(values: Sequence[float | None], form: str, unit: str = "") -> list[st
 def _notes(model: str, agreement: Agreement) -> Iterator[str]:
     from pivotal.printing import counted
 
-    if rejected := sum(agreement.rejected.values()):
-        some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
-        reason, _ = max(agreement.rejected.items(), key=lambda item: item[1])
-        yield f"{model} cannot score {some}; the most common reason: {reason}."
+    if not agreement.shares:
+        yield from agreement.rejected
+    elif rejected := sum(agreement.rejected.values()):
+        reason = max(agreement.rejected, key=lambda reason: agreement.rejected[reason])
+        yield f"{model} cannot score {counted(rejected, 'pair')}; the most common reason: {reason}."
     if agreement.with_unk:
         yield f"In {counted(agreement.with_unk, 'pair')}, {model} reads a word of the prefix as <unk>."

@@ -80,18 +80,13 @@ def check_options(other: str | None, options: EvaluateOptions, reading: Mapping[
     about_other = [f"--{name.replace('_', '-')}" for name in reading] + ["--labels"] * bool(options.labels)
     given = ["QUESTION"] * (other is not None) + ["--part"] * (part is not None) + about_other
     if options.panel and given:
-        raise PivotalError(
-            f"--panel scores all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
-        )
+        raise PivotalError(f"--panel scores every bundled phenomenon. Leave {' and '.join(given)} out.")
     if other is None and about_other:
         raise PivotalError(
-            f"{about_other[0]} applies to another question, but no QUESTION was given. Name one, or leave "
-            f"{' and '.join(about_other)} out."
+            f"{about_other[0]} is for another QUESTION. Name one, or leave {' and '.join(about_other)} out."
         )
     if other is not None and part in ("test", "train"):
-        raise PivotalError(
-            f"Only the run's own question has a {part} part, but '{other}' was given. Leave QUESTION or --part out."
-        )
+        raise PivotalError(f"Only the run's own question has a {part} part. Leave '{other}' or --part out.")
 
 
 # -- the run's own question -----------------------------------------------------------------------------------------
@@ -150,9 +145,7 @@ def _trained_prefixes(saved: Saved) -> frozenset[str] | None:
     try:
         train, _ = saved.divided()
     except PivotalError as error:
-        terminal.note(
-            f"pivotal cannot say how many of these pairs share a prefix with the training pairs. {error}"
-        )
+        terminal.note(f"It is not known how many of these pairs share a prefix with training pairs. {error}")
         return None
     return frozenset(pair.prefix for pair in train)
 
@@ -212,10 +205,12 @@ def _score_panel(saved: Saved, text: str | None, json: bool) -> None:
     if json:
         terminal.as_json(found)
         return
-    if found.text is not None:
-        terminal.line(text_sentence(found.text))
-    if (listed := effects_table(found.effects)) is not None:
-        terminal.table(listed)
+    terminal.result(
+        text_sentence(found.text)
+        if found.text
+        else f"{read.name}: {found.model} does not know most of its words.",
+        effects_table(found.effects) or f"{found.model} can score no other bundled phenomenon.",
+    )
 
 
 # -- scores ---------------------------------------------------------------------------------------------------------

@@ -40,9 +40,7 @@ class Saved:
         given, run = Path(path), options.run
         if (given / CARD).is_file():
             if run is not None:
-                raise PivotalError(
-                    f"{path} is a single intervention, but --run is for a run folder. Leave --run out."
-                )
+                raise PivotalError(f"{path} is one intervention; --run is for a run folder. Leave it out.")
             inner = given.resolve()
             home, number = inner.parent.parent, inner.name
             if inner.parent.name != INTERVENTIONS or not number.isdecimal() or not holds_run(home):
@@ -50,8 +48,7 @@ class Saved:
             given, run = home, int(number)
         elif not holds_run(given):
             raise PivotalError(
-                f"{path} is neither a run folder (with {RUN}) nor an intervention (with {CARD}). "
-                "Give the --out folder of `pivotal find`."
+                f"{path} has neither {RUN} nor {CARD}. Give the --out folder of `pivotal find`, or an intervention."
             )
 
         def of(folder: RunFolder) -> Saved:
@@ -77,9 +74,7 @@ class Saved:
             asked = Question.of(self.folder.settings)
         else:
             sites = i.sites if i.bases else "all"
-            asked = Question(
-                model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with, sites=sites
-            )
+            asked = Question(i.model, i.phenomenon, i.steps, sites, i.found_with)
         chosen = {name: getattr(self.options, name) for name in ("model", "priming", "dtype")}
         return replace(asked, **{name: value for name, value in chosen.items() if value is not None})
 

@@ -25,7 +25,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import suffix_of
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking, Tokens
-from pivotal.problem.text import sentences_of, tokens_of
+from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
@@ -117,10 +117,12 @@ class KeptSentences:
                 sentences.append(KeptSentence(said, places, words, expected))
                 sequences += [tokens[:end] for end in ends]
                 cues += [cue] * len(ends)
-            if len(sequences) == before:
+            read = sequences[before:]
+            if not read or (stay.pairs is None and mostly_unknown(model, read)):
+                what = "does not know most of the words of" if read else "can read no sentence of"
                 raise PivotalError(
-                    f"{model.name} must be able to read what it keeps, but it can read no sentence of {stay.name}. "
-                    "Leave it out of --keep.",
+                    f"{model.name} must be able to read what it keeps, but it {what} {stay.name}. Leave it out of "
+                    "--keep.",
                     "keep",
                 )
         return KeptSentences(tuple(sequences), tuple(cues), tuple(sentences))

@@ -99,6 +99,12 @@ def training_problem(
 
 def too_few(train: PairSet, test: PairSet) -> str:
     """Why these pairs are too few to show anything; empty if they are not."""
+    absent = set(names_of(train.name)).difference(train.groups, test.groups) if train.joint else set()
+    if absent:
+        return (
+            "A search for several questions needs pairs of each, but the model can score none of "
+            f"{' and '.join(sorted(absent))}. Leave that question out."
+        )
     learned, held_out = (len({pair.prefix for pair in part}) for part in (train, test))
     if min(learned, held_out) >= FEWEST:
         return ""

@@ -39,7 +39,7 @@ def relabelled(
     unknown = [label for label in given or {} if label not in pairs.labels]
     if unknown:
         raise PivotalError(
-            f"The pairs of {pairs.name} are labelled {' and '.join(pairs.labels)}, so {unknown[0]!r} cannot be mapped.",
+            f"The labels of {pairs.name} are {' and '.join(pairs.labels)}, so {unknown[0]!r} cannot be mapped.",
             "labels",
         )
     names = {label: (given or {}).get(label, label) for label in pairs.labels}
