@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.browser.looking import DESK, PHONE, Opened, windows
 from tests.serve.asking import served
 
@@ -122,6 +122,24 @@ def test_units_are_added_and_removed(live):
     assert at.locator("#units .knob").count() == 3
     # The refused unit is an answer of status 422, which the browser itself reports.
     assert all("422" in said for said in seen.complaints)
+
+
+def test_an_answer_about_a_run_that_is_no_longer_open_is_dropped(live):
+    at, held = live().page, []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    at.route("**/unit", hold)
+    at.get_by_label("Add a unit").fill("hidden.0:3")
+    with at.expect_request("**/unit"):
+        at.get_by_label("Add a unit").press("Enter")
+    other = at.locator("#run option:not(:checked)").first.inner_text()
+    changed(at, lambda: at.locator("#run").select_option(label=other))
+    with at.expect_response("**/unit"):
+        held[0].continue_()
+    changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
+    assert at.locator("#units").get_by_text("hidden.0:3", exact=True).count() == 0
 
 
 def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live):

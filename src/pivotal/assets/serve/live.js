@@ -203,22 +203,24 @@
     };
   }
 
-  // One request at a time. While it is under way only the latest change is kept.
+  // One request at a time. While it is under way only the latest change is kept. An answer about a run that is no
+  // longer open is dropped.
   async function update() {
     if (pending) {
       waiting = true;
       return;
     }
     pending = true;
-    const began = performance.now();
+    const began = performance.now(), run = opened;
     try {
       const seen = await ask("look", request());
+      if (run !== opened) return;
       complain("problem");
       show(seen);
       document.body.dataset.took = (performance.now() - began).toFixed(1);
       document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
     } catch (error) {
-      complain("problem", error);
+      if (run === opened) complain("problem", error);
     } finally {
       pending = false;
       if (waiting) {
@@ -340,8 +342,10 @@
   }
 
   async function add(name) {
+    const run = opened;
     try {
-      const about = await ask("unit", { run: opened.run, which: opened.which, unit: name });
+      const about = await ask("unit", { run: run.run, which: run.which, unit: name });
+      if (run !== opened) return;
       if (units.some((unit) => unit.about.unit === about.unit)) throw new Error(`${about.unit} is on the page already.`);
       units.push({ about, values: [...about.values], on: true });
       complain("add-problem");
@@ -349,7 +353,7 @@
       draw();
       update();
     } catch (error) {
-      complain("add-problem", error);
+      if (run === opened) complain("add-problem", error);
     }
   }
 
@@ -357,8 +361,10 @@
 
   async function tryPairs() {
     byId("pairs-result").textContent = "Asking the model …";
+    const run = opened;
     try {
       const found = await ask("pairs", { ...here(), text: byId("pairs").value });
+      if (run !== opened) return;
       complain("pairs-problem");
       const { share } = found;
       byId("pairs-result").textContent =
@@ -372,6 +378,7 @@
       ));
       stops();
     } catch (error) {
+      if (run !== opened) return;
       byId("pairs-result").textContent = "";
       byId("pairs-rows").replaceChildren();
       complain("pairs-problem", error);
