@@ -54,7 +54,7 @@ def test_the_cells_have_the_settings_of_their_search():
         (["lerned"], [], "Did you mean 'learned'?"),
         (["learned", "learned"], [], "have the same settings"),
         (["learned@papr"], [], "Did you mean 'paper'?"),
-        ([""], [], "Every search has a name, such as exchange, but one of '' is empty"),
+        ([""], [], "There are no searches named ''"),
         (["learned"], ["greedy.beam=2"], "SEARCH.NAME=VALUE"),
         (["learned"], ["learned.max_units=2"], "'max_units' is in two of them"),
         (["learned"], ["learned.beam=2"], "nor an option of the search 'learned'"),

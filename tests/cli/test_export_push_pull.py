@@ -45,7 +45,7 @@ def test_export_writes_a_folder(pivotal, model, saved, tmp_path, monkeypatch):
     assert out.name.startswith("number-agreement-every-") and out.name.endswith("tiny-snippet")
     assert f"Written to exports/{out.name}" in done.out and "'plural'" in (out / "intervene.py").read_text()
     again = ("export", saved, "--to", "snippet", "--out", out, "--model", model)
-    pivotal(*again).refused("holds an export already", "--overwrite")
+    pivotal(*again).refused("holds an export", "--overwrite")
     told = pivotal(*again, "--overwrite", "--json").json
     assert told["folder"] == str(out) and told["directions"] == ["singular", "plural"]
     assert told["approximate"] == [] and told["target"] == "snippet"

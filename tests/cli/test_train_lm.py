@@ -32,6 +32,12 @@ def test_a_model_that_the_other_verbs_take(pivotal, text, tmp_path):
     again.refused("This training is finished")
 
 
+def test_a_model_with_the_name_of_a_bundled_one_is_named_by_its_path(pivotal, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = pivotal("train-lm", "--corpus", *text, "--out", "wiki-lstm", *SMALL)
+    assert "pivotal find ./wiki-lstm" in done.out
+
+
 def test_every_setting_is_an_option(pivotal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = pivotal("train-lm", "--help").out

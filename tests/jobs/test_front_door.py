@@ -225,7 +225,7 @@ OWN_WORDS = "planted has its own words and name"
         ),
         (lambda: pivotal.certify("runs/a", "planted"), "is evaluated on a Problem, .* but this is 'planted'"),
         (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "under two different labels, not 1"),
-        (lambda: pivotal.find("planted", 3), r"a PairSet or a list of rows, not int\."),
+        (lambda: pivotal.find("planted", 3), r"pairs or rows, not int\."),
         (
             lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]),
             "cannot score any of the 0 pairs",
@@ -234,6 +234,8 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: pivotal.check(*PLANTED, skip_bad=True), "--skip-bad is about .*, but planted has none"),
         (lambda: pivotal.check("planted", ["a"], "planted"), OWN_WORDS),
         (lambda: pivotal.check(*PLANTED, name="mine"), OWN_WORDS),
+        (lambda: pivotal.check(pivotal.Question(*PLANTED), name="mine"), OWN_WORDS),
+        (lambda: pivotal.check(*PLANTED, phenomenon="number-agreement"), OWN_WORDS),
         (lambda: plant().model.next_words(["The man"]), r"A prompt is one text, but this is a list\."),
         (lambda: pivotal.runs("nowhere"), r"nowhere: there is no such folder\."),
         (lambda: checked("wiki-lstm"), "A loaded model is needed here, but this is .*load_model"),

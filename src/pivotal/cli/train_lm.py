@@ -96,8 +96,15 @@ def _print(trained: list[Trained]) -> None:
     card = trained[0].card
     terminal.line(
         f"{card['tokens']['read']:,} tokens read in {duration(card['seconds'])}, "
-        f"{card['tokens_per_second']:,} per second. Use it: pivotal find {trained[0].path}"
+        f"{card['tokens_per_second']:,} per second. Use it: pivotal find {_argument(trained[0].path)}"
     )
+
+
+def _argument(folder: Path) -> str:
+    """How another command names a model folder. The name alone would be that of the bundled model, if there is one."""
+    from pivotal.models import list_models
+
+    return f"./{folder}" if str(folder) in dict(list_models()) else str(folder)
 
 
 # -- one option per setting -----------------------------------------------------------------------------------------
@@ -164,13 +171,13 @@ def import_lm(
     model, summary = import_checkpoint(
         checkpoint, options.vocabulary, folder, replace=overwrite, command=command
     )
-    name = folder.name if options.out is None else str(folder)
+    name = folder.name if options.out is None else _argument(folder)
     if json:
         told = {"model": name, "folder": str(folder), "summary": summary, "fingerprint": model.fingerprint()}
         terminal.as_json(told)
     else:
         terminal.result(
-            f"{summary}.", f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}"
+            f"{summary}.", f"Written to {folder}; try pivotal eval-lm {name}, pivotal find {name}"
         )
 
 
@@ -181,7 +188,4 @@ def _check_name(name: str) -> None:
 
     local = (models_home() / name / "config.json").is_file()
     if name.startswith(".") or [known for known, _ in list_models()].count(name) > local:
-        raise PivotalError(
-            f"A local model gets the name of its file, but {name!r} is the name of a bundled model, or hidden. "
-            "Rename the file, or give --out."
-        )
+        raise PivotalError(f"{name!r} names a bundled model, or is hidden. Rename the file, or give --out.")

@@ -36,18 +36,14 @@ def library() -> Any:
     try:
         import huggingface_hub
     except ImportError:
-        raise PivotalError(
-            "Sharing needs the package huggingface_hub, which is not installed. Install pivotal[hf]."
-        ) from None
+        raise PivotalError("Sharing needs the package huggingface_hub. Install pivotal[hf].") from None
     return huggingface_hub
 
 
 def check_name(repository: str) -> None:
     """Raise PivotalError if this is not the name of a repository, ORG/NAME."""
     if not _REPOSITORY.fullmatch(repository):
-        raise PivotalError(
-            f"A repository on the Hugging Face hub is named ORG/NAME, but {repository!r} is not such a name."
-        )
+        raise PivotalError(f"A Hugging Face repository is named ORG/NAME, but {repository!r} is not.")
 
 
 # -- push -----------------------------------------------------------------------------------------------------------
@@ -222,9 +218,8 @@ def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
             before = serial.read(out / SOURCE, SourceRecord)
             if before != new:
                 raise PivotalError(
-                    f"{out} holds {before.repository} at commit {before.commit}, and this is {new.repository} at "
-                    f"commit {new.commit}. Nothing was changed; name another folder with --out, or replace it with "
-                    "--overwrite."
+                    f"{out} holds {before}, and this is {new}. Nothing was changed; name another folder with --out, or "
+                    "replace it with --overwrite."
                 )
         # Read before anything is removed: `out` may be the folder that they come from.
         files = {name: (pulled.folder / name).read_bytes() for name in new.files}

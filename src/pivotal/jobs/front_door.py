@@ -112,27 +112,20 @@ def _question(
     if isinstance(model, Question):
         if asked or settings:
             raise PivotalError(
-                "A Question holds the model, the pairs and all settings, but other arguments were given with it. Put "
-                "them into the Question."
+                "A Question holds all settings, but others were given with it. Put them into the Question."
             )
         held = {field.name: getattr(model, field.name) for field in fields(model)}
-        named = isinstance(model.model, str) and isinstance(model.phenomenon, str)
-        if named and _in_memory(model.test) is None:
-            return model.checked(), None, None
         return _question(held.pop("model"), (held.pop("phenomenon"),), held, more, **how)
+    if "phenomenon" in settings:
+        asked = (*asked, settings.pop("phenomenon"))
     if len(asked) > 2:
-        raise PivotalError(
-            "What is asked is a model, its tokenizer or words, and a question, but "
-            f"{len(asked) + 1} arguments were given."
-        )
+        raise PivotalError(f"Give a model, tokenizer or words and a question, not {len(asked) + 1} values.")
     tokenizer, phenomenon = asked if len(asked) == 2 else (None, *asked) if asked else (None, None)
     by_name = isinstance(model, str | Path) and tokenizer is None and how["name"] is None
     loaded = None if by_name else load_model(model, tokenizer, **how)
     label = str(model) if loaded is None else loaded.name
     if not isinstance(phenomenon, str | Path | Iterable | None):
-        raise PivotalError(
-            f"A question is a name, a file, a PairSet or a list of rows, not {type(phenomenon).__name__}."
-        )
+        raise PivotalError(f"A question is a name, a file, pairs or rows, not {type(phenomenon).__name__}.")
     pairs, held_out = _in_memory(phenomenon), _in_memory(settings.get("test"))
     for name, given, read in (("phenomenon", phenomenon, pairs), ("test", settings.get("test"), held_out)):
         if given is not None:

@@ -105,4 +105,4 @@ def settings_of(recipe: str, given: Mapping[str, Any] | None = None) -> Settings
     """A recipe's settings with those `given`, as text or typed, in their place."""
     if recipe not in RECIPES:
         raise PivotalError(f"There is no recipe '{recipe}'." + did_you_mean(recipe, RECIPES))
-    return build(Settings, {**RECIPES[recipe], **(given or {})})
+    return build(Settings, {**RECIPES[recipe], **(given or {})}, "a training")

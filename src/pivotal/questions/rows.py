@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import read_text, suffix_of
+from pivotal.files import read_text, reading, suffix_of
 from pivotal.printing import counted
 from pivotal.records import serial
 
@@ -75,6 +75,8 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     """The place and the content of every row. Rows that cannot be read are left to `bad`."""
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
+        with reading(path), path.open():  # a path that leads to no file has no format to name
+            pass
         raise PivotalError(
             f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. Save it as .csv."
             f"{OTHER_FORMATS}"
@@ -130,8 +132,7 @@ def _table_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]
         with bad.row(where):
             if len(cells) != len(columns):
                 raise PivotalError(
-                    f"The row has {len(cells)} cells, but the first line names {len(columns)} columns. Quote a cell "
-                    "that holds the delimiter."
+                    f"The row has {len(cells)} cells for {len(columns)} columns. Quote cells that hold the delimiter."
                 )
             yield where, dict(zip(columns, cells, strict=True))
 
@@ -161,8 +162,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise PivotalError(
-            f"{path}: reading .parquet files needs the library pyarrow, which is not installed. Install "
-            "pivotal[parquet], or save the table as .csv."
+            f"Reading {path} needs pyarrow. Install pivotal[parquet], or save the table as .csv."
         ) from None
     try:
         rows = parquet.read_table(path).to_pylist()

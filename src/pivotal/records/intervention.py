@@ -94,19 +94,13 @@ class Intervention:
         shape = (len(self.directions), len(self.units))
         active = np.array(self.active, dtype=bool) if np.size(self.active) else np.ones(shape, dtype=bool)
         if not self.units:
-            raise PivotalError(
-                "An intervention must have at least one unit, but its mask is empty. Allow more units."
-            )
+            raise PivotalError("An intervention has at least one unit, but its mask is empty. Allow more.")
         if self.steps not in get_args(Steps):
             raise PivotalError(f"Steps are single or every, not {self.steps!r}.")
         if twice := [unit for unit, n in Counter(map(str, self.units)).items() if n > 1]:
-            raise PivotalError(
-                f"Every unit of an intervention may occur once, but {twice[0]} occurs more often."
-            )
+            raise PivotalError(f"An intervention has each unit once, but {twice[0]} occurs more often.")
         if len(set(self.directions)) < len(self.directions):
-            raise PivotalError(
-                f"An intervention has two different directions, but both are {self.directions[0]!r}."
-            )
+            raise PivotalError(f"The two directions must differ, but both are {self.directions[0]!r}.")
         coordinates = sum(unit.size for unit in self.units)
         if values.shape != (len(self.directions), coordinates) or active.shape != shape:
             raise PivotalError(
@@ -114,9 +108,7 @@ class Intervention:
                 f"but the values have the shape {values.shape} and the mask {active.shape}."
             )
         if not np.isfinite(values).all():
-            raise PivotalError(
-                "An intervention's values must be finite numbers, but some are NaN or infinite."
-            )
+            raise PivotalError("The values of an intervention must be finite, but some are NaN or infinite.")
         values.setflags(write=False)
         active.setflags(write=False)
         object.__setattr__(self, "values", values)
@@ -378,3 +370,6 @@ class SourceRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="p
     """The commit that the files belong to; null if they come from a folder."""
     files: dict[str, str] = {}
     """The SHA-256 of each file, by name."""
+
+    def __str__(self) -> str:
+        return f"{self.repository} at commit {self.commit}" if self.commit else self.repository

@@ -10,6 +10,8 @@ import yaml
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
+from pivotal.searches import SEARCHES
+from pivotal.searches.base import check_runs
 
 _MOST_SIZES = 1000
 
@@ -28,11 +30,9 @@ def comparison(
     `settings` are those of the question, and options for every search that has them. `options`, written
     SEARCH.NAME=VALUE, are those of one search.
     """
-    if not all(searches):
-        raise PivotalError(
-            f"Every search has a name, such as exchange, but one of '{','.join(searches)}' is empty. Name it, or leave "
-            "it out."
-        )
+    check_runs(runs, seed)
+    for label in searches:  # here, because an error of the recipe would name a line that nobody wrote
+        SEARCHES.get(label.partition("@")[0])
     own = _options_of_searches(options, searches)
     asked = [str(settings[name]) for name in ("phenomenon", "steps", "model") if name in settings]
     content = {
