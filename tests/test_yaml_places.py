@@ -33,7 +33,7 @@ def test_all_values_can_be_text():
         ("x\ny: \x07", "line 2, column 4: .* a character that YAML does not allow"),
         ("a: &x [*x]", "line 1, column 8: a recipe has no aliases"),
         ("? [a]\n: b", "line 1, column 3: a key is text"),
-        ("a: 1\na: 2", "line 2, column 1: 'a' occurs twice; the first is in line 1"),
+        ("a: 1\na: 2", "line 2, column 1: 'a' is also in line 1"),
         ("---\na\n---\nb", "line 3, column 1: a recipe is YAML, .* another document"),
         ("a: \ud800", "f.yaml: a recipe is text, but it holds half of a surrogate pair"),
         ("a: 2001-13-99", "f.yaml: a value cannot be read"),

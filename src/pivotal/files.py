@@ -209,7 +209,7 @@ def locked(folder: Path, kind: str = "run") -> Iterator[None]:
                 path.rmdir()
 
 
-def check_no_other_files(folder: Path, kind: str, own: Collection[str] = ()) -> None:
+def check_no_other_files(folder: Path, kind: str, own: Collection[str] = (), option: str = "--out") -> None:
     """Raise PivotalError if a folder that a run, a study or a training would take holds files of somebody else. `own`
     are the names of its own files."""
     with disk(folder):
@@ -222,7 +222,7 @@ def check_no_other_files(folder: Path, kind: str, own: Collection[str] = ()) -> 
         few = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
         raise PivotalError(
             f"A {kind} needs a folder of its own, but {folder} holds other files ({few}). "
-            "Nothing was changed; name another folder with --out."
+            f"Nothing was changed; name another folder with {option}."
         )
 
 
@@ -349,9 +349,7 @@ def read_text(path: Path) -> str:
         try:
             data = data.decode("utf-16").encode("utf-8")
         except UnicodeDecodeError:
-            raise PivotalError(
-                f"{path}: it begins as UTF-16 text but is something else. Save it as UTF-8."
-            ) from None
+            raise PivotalError(f"{path} begins as UTF-16 text, but is not. Save it as UTF-8.") from None
     try:
         text = data.decode("utf-8-sig")
         if "\0" not in text:
@@ -360,9 +358,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         offset, wrong = error.start, f"byte 0x{data[error.start]:02x}"
     line, column = data.count(b"\n", 0, offset) + 1, offset - data.rfind(b"\n", 0, offset)
-    raise PivotalError(
-        f"{path}, line {line}, column {column}: the file must be UTF-8 text; {wrong} is not. Save it as UTF-8."
-    )
+    raise PivotalError(f"{path}, line {line}, column {column}: {wrong} is not UTF-8 text. Save it as UTF-8.")
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:

@@ -69,9 +69,7 @@ def check_basis(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
 
 
 def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
-    assert model.fingerprint() and model.fingerprint() == model.fingerprint(), (
-        "Its fingerprint must be stable."
-    )
+    assert model.fingerprint() and model.fingerprint() == model.fingerprint(), "Fingerprints must be stable."
     known = 0
     for prefix in prefixes:
         encoding, words = model.encode(prefix), prefix.split()

@@ -187,9 +187,7 @@ def _check(root: yaml.Node, source: str) -> None:
                     raise PivotalError(f"{at}: a key is text, not a list or a mapping.")
                 name = " ".join(key.value.split())
                 if name in lines:  # YAML would silently take the last one
-                    raise PivotalError(
-                        f"{at}: '{name}' occurs twice; the first is in line {lines[name]}. Remove one."
-                    )
+                    raise PivotalError(f"{at}: '{name}' is also in line {lines[name]}. Remove one.")
                 lines[name] = key.start_mark.line + 1
                 waiting.append(value)
 

@@ -50,7 +50,7 @@ def test_bad_input(pivotal, own_run, tmp_path):
     assert pivotal("certify", tmp_path / "nowhere").code == 2
     done = pivotal("certify", own_run, "--epsilon", "2")
     assert done.code == 2 and "epsilon" in done.err
-    pivotal("certify", own_run, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
+    pivotal("certify", own_run, "--exact", "--candidates", "5").refused("not --candidates 5", "Leave one")
     with_settings(own_run, held_out="4")
     pivotal("certify", own_run, *SMALLEST).refused("has changed (held_out is 4 there", "Run the search again")
     assert not (own_run / "certificate.json").exists()

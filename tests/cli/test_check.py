@@ -97,7 +97,7 @@ def test_pairs_that_are_too_few_are_searched_by_force_only(pivotal, files, tmp_p
 def test_the_sample_is_smaller_in_a_larger_model(pivotal, monkeypatch):
     monkeypatch.setattr("pivotal.evidence.check._UNIT_PAIRS", 64 * 300)
     done = pivotal("check", "planted", "planted")
-    assert "The figures are from a random sample of 300 pairs; --sample 0 scores all." in done.out
+    assert "The figures are of a random sample of 300 pairs; --sample 0 scores all." in done.out
     assert "of 1,512 pairs" in pivotal("check", "planted", "planted", "--sample", "0").out
 
 
@@ -172,4 +172,4 @@ def test_words(pivotal):
     assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
     found = pivotal("check", "planted", "--words", "zebra", "--json").json
     assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
-    pivotal("check", "planted", "--words", " ,").refused("--words looks up words, but none is given in ' ,'")
+    pivotal("check", "planted", "--words", " ,").refused("--words looks up words, but ' ,' has none")

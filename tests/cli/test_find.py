@@ -80,7 +80,7 @@ def test_another_run_in_the_folder(pivotal, own_run):
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
         (["planted", "planted", "--runs", "0"], ["runs must be a whole number, 1 to 10,000"]),
         (["planted", "planted", "--runs", str(2**63)], ["1 to 10,000, but it is 9223372"]),
-        (["planted", "planted", "--keep", ""], ["--keep", "it is empty"]),
+        (["planted", "planted", "--keep", ""], ["--keep is empty"]),
         (["planted", "number-agreement"], ["cannot score any of the", "outside the vocabulary"]),
     ],
 )  # fmt: skip

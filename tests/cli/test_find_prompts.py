@@ -62,7 +62,7 @@ def test_other_verbs_read_the_run(pivotal, run):
     pair = ("trace", folder, "--pair", "0")
     pivotal(*pair).refused("Name them with --words")
     assert pivotal(*pair, "--words", "verb0as,verb0a", "--json").json["direction"] in ("singular", "plural")
-    typed = "asks no words, but two are compared here. Name them with --words"
+    typed = "asks no words. Name two to compare with --words"
     pivotal("trace", folder, "The noun0a quite").refused(typed)
 
 

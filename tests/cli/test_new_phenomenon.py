@@ -28,4 +28,6 @@ def test_a_template_file_is_a_question_and_its_slips_are_told(pivotal, run_folde
     done = pivotal("evaluate", run_folder, path, "--part", "all", "--json")
     assert done.code == 0 and set(done.json["by_group"]) == {"t01", "t02"}
     path.write_text(TOY.replace("{near}", "{nera}"))
-    pivotal("evaluate", run_folder, path).refused("toy.yaml, line 8", "names no list", "Did you mean 'near'?")
+    pivotal("evaluate", run_folder, path).refused(
+        "toy.yaml, line 8", "is not in the lexicon", "Did you mean 'near'?"
+    )

@@ -56,8 +56,10 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal, recipe, tmp_path):
 
 def test_bad_recipes_are_sentences(pivotal, recipe, tmp_path):
     out = tmp_path / "out"
-    pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
-    pivotal("atlas", "smal").refused("there is no smal. Did you mean 'small'?")
+    pivotal("study", tmp_path / "none.yaml").refused("There is no recipe")
+    pivotal("atlas", "smal").refused(
+        "no recipe smal, neither as a YAML file nor by name. Did you mean 'small'?"
+    )
     pivotal("study", recipe, "--seeds", 0).refused("runs must be a whole number, 1 to 10,000")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
@@ -80,7 +82,7 @@ def test_two_folders_are_merged(pivotal, recipe, tmp_path):
     done = pivotal("study", recipe, *both, "--light", "--json").json
     assert (done["taken"], done["finished"], done["runs"]) == (1, 2, 2)
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
-    pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
+    pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("none has no study.json")
     pivotal("study", recipe, "--light").refused("--light applies to the folders of --merge")
     pivotal("study", recipe, *both, "--dry-run", "--seeds", 2).refused("Leave --seeds and --dry-run out")
 

@@ -253,7 +253,7 @@ def test_sites_that_a_library_has_no_hooks_for(tiny, tmp_path):
     model = tiny("mamba")
     site = next(site for site in model.lm.sites if site.kind == "mixer")
     found = model.intervention(((site.name, 1), ("resid.0", 2)))
-    with pytest.raises(PivotalError, match=r"none for mixer.0.*nnsight"):
+    with pytest.raises(PivotalError, match=r"no hook point for mixer.0.*nnsight"):
         export(Portable.of(model.lm, found), "transformer-lens", tmp_path / "out")
     export(Portable.of(model.lm, found), "snippet", tmp_path / "out")
 

@@ -33,7 +33,7 @@ def test_a_fitted_basis_is_searched_by_its_folder(model, corpus, tmp_path):
     states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500)
     z = problem.model.bases["hidden.0@pca"].encode(states)
     assert (z.var(0).diff() < 1e-4).all(), "by falling variance"
-    with pytest.raises(PivotalError, match="replace it with --overwrite"):
+    with pytest.raises(PivotalError, match="or use --overwrite"):
         fit_basis(model, "hidden.0", corpus=corpus, out=out)
     fit_basis(model, "hidden.0", corpus=corpus, out=out, overwrite=True)
     record = (out / "basis.json").read_text()

@@ -133,7 +133,7 @@ def test_other_precisions_become_float32(original, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda o: o("RNN_RELU"), "must be one of LSTM, GRU, RNN_TANH, but that of .* is RNN_RELU"),
+        (lambda o: o("RNN_RELU"), "must be LSTM or GRU or RNN_TANH, but in .* it is RNN_RELU"),
         (lambda o: o("RNN_TANH").state_dict(), "does not say whether it uses tanh or relu"),
         (lambda o: nn.Linear(2, 2), r"must hold an RNNModel .* holds a torch\.nn\.modules\.linear\.Linear"),
         (lambda o: nn.LSTM(2, 2, bidirectional=True).state_dict(), "there is also bias_hh_l0.* of another kind"),
@@ -152,8 +152,8 @@ def test_another_architecture_is_refused_by_name(original, tmp_path, make, messa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
-        (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "must have <eos>, after which .* lacks it"),
+        ((*WORDS, "more"), "has 9 rows, but .* has 10 lines"),
+        (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "must have <eos>, before .* lacks it"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(original, tmp_path, words, message):
@@ -176,5 +176,5 @@ def test_a_closed_vocabulary_has_no_unknown_word(original, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 257 + b"ustar  \0", b"PK\x03\x04" + b"\0" * 60])
 def test_files_that_are_no_checkpoints(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(PivotalError, match="must be a complete PyTorch checkpoint"):
+    with pytest.raises(PivotalError, match="cannot be read as a PyTorch checkpoint"):
         read_model(tmp_path / "file")

@@ -141,7 +141,7 @@ def test_what_appears_in_the_meantime_is_not_overwritten(learn, tmp_path):
         (tmp_path / "model").mkdir()
         (tmp_path / "model" / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(PivotalError, match="must hold only trained models"):
+    with pytest.raises(PivotalError, match="is not a trained model"):
         learn(watch=Onlooker("epoch 1:", intrude))
     assert (tmp_path / "model" / "thesis.tex").is_file()
     (tmp_path / "model").rename(tmp_path / "thesis")
@@ -163,7 +163,7 @@ def test_two_at_once_do_not_train_one_model(learn, tmp_path):
         ({"corpus": ["missing.txt"]}, "missing.txt: there is no such file"),
         ({"corpus": ["empty.txt"]}, "has none"),
         ({"vocabulary": Path("words.txt")}, "but both are missing"),
-        ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
+        ({"settings": Settings(precision="fp16")}, "fp16 needs a GPU"),
         ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),
         ({"corpus": []}, "no corpus file was given"),
     ],

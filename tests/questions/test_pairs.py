@@ -24,7 +24,7 @@ def test_a_pair_is_normalised():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prefix": " \n "}, "prefix is empty"),
+        ({"prefix": " \n "}, "prefix must have at least one word"),
         ({"cue": 3}, "from 0 to 2 into the words of 'The athlete now', not 3"),
         ({"words": ("run", "run ")}, "two different words"),
         ({"words": ("run", "run fast")}, "a word without spaces, but one is 'run fast'"),
@@ -187,7 +187,7 @@ def test_other_bad_requests_are_refused():
         grid().split(test=450, by="words")
     with pytest.raises(PivotalError, match=r"at least two lemmas in some slot; .* subject: 1, verb: 1"):
         grid(1, 1).split(test=1, by="words")
-    with pytest.raises(PivotalError, match="between 1 and 480"):
+    with pytest.raises(PivotalError, match="from 1 to 480"):
         grid().sample(481)
 
 
@@ -234,10 +234,10 @@ def test_without_a_cue_only_where_none_is_needed():
     ("sentence", "said", "parts"),
     [
         ("The doctor of house stop", {}, "or more than one is"),
-        ("admires", {}, "some words and then the word asked about"),
+        ("admires", {}, "ends in the word asked about"),
         ("The doctor admirs", {}, "'admirs' is not. Did you mean 'admire.*, that of “singular” first"),
         ("The doctor xyz", {}, "such as admires, admire, stops, stop, is, are, but 'xyz' is not. Name two"),
-        ("The house is", {}, "in several pairs of number: is or are; is or were. Name two words"),
+        ("The house is", {}, "in several pairs of words of number: is or are; is or were. Name two words"),
         ("The cat sits", {"words": ["sits"]}, "--words is 'sits'"),
         ("The doctor admires", {"cue": "docter"}, "Did you mean 'doctor'"),
         ("the doctor the admires", {"cue": "the"}, "index instead: 0, 2"),

@@ -28,7 +28,7 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
 def test_a_library_is_needed(monkeypatch):
     assert rows_of(frame.to_frame([{"a": 1}])) == [{"a": 1}]
     monkeypatch.setattr(frame, "find_spec", lambda name: None)
-    with pytest.raises(PivotalError, match=r"needs pandas or polars, but neither .*pip install pandas"):
+    with pytest.raises(PivotalError, match=r"needs pandas or polars; neither .*pip install pandas"):
         frame.to_frame([{"a": 1}])
 
 

@@ -136,7 +136,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client, opened):
     assert scored["share"]["n"] == 1 and "zebra" in scored["rejected"]
     for text, said in (
         ("", "there is no line"),
-        (f"{good}\nThe noun0a", "Line 2: A pair is a sentence that ends in the two words"),
+        (f"{good}\nThe noun0a", "Line 2: A pair is a sentence that ends in two words"),
         ("\n".join([good] * 301), "At most 300 pairs"),
         ("The *noun0a* *near* verb0as/verb0a", "2 are marked"),
     ):
@@ -151,7 +151,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client, opened):
         ({"run": 9}, "no run 9"),
         ({"which": 7}, "runs 0 to 1"),
         ({"sentence": "The zebra"}, "zebra"),
-        ({"sentence": " "}, "some words and then"),
+        ({"sentence": " "}, "ends in the word asked about"),
         ({"words": ["same", "same"]}, "the fields for the two words"),
         ({"direction": "dual"}, "singular or plural"),
         ({"units": [{"unit": "hidden.0:3", "values": [1e39, 0]}]}, "finite"),

@@ -52,9 +52,7 @@ def certify(
 
     run = RunOptions(**{name: given.pop(name) for name in ("run", "model", "device")})
     if options.exact and not shared_options.is_default(ctx, "candidates"):
-        raise PivotalError(
-            f"--exact tries every unit, but --candidates is {given['candidates']}. Leave one of them out."
-        )
+        raise PivotalError(f"--exact tries all units, not --candidates {given['candidates']}. Leave one out.")
     everything = options.exact and device_named(run.device).type != "cpu"
     effort = Effort(**given, pairs=options.unit_pairs or ("all" if everything else Effort().pairs))
     if options.exact:

@@ -99,9 +99,7 @@ def _look_up(model: str, words: str, json: bool) -> None:
 
     asked = [word.strip() for word in words.split(",") if word.strip()]
     if not asked:
-        raise PivotalError(
-            f"--words looks up words, but none is given in {words!r}. Separate them by commas."
-        )
+        raise PivotalError(f"--words looks up words, but {words!r} has none. Separate them by commas.")
     lm = load_model(model, device="cpu")
     known = lm.vocabulary.whole_words()
     rows = [_word(lm, word, known) for word in asked]

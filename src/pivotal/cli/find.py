@@ -119,9 +119,7 @@ def find(
         asked |= preset_values(search, options.preset)
     keep = options.keep or []
     if not all(one.strip() for one in keep):
-        raise PivotalError(
-            "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
-        )
+        raise PivotalError("--keep is empty. Name a question or text that must not change, or leave it out.")
     other = {name: value for name, value in vars(options).items() if name not in ("keep", "search", "preset")}
     told: dict[str, Any] = {"command": terminal.command(), "report": write_report}
     question = replace(question, **asked, keep=JOINT.join(keep)).checked()
@@ -145,9 +143,7 @@ def with_options(given: dict[str, Any], options: Sequence[str]) -> dict[str, Any
         key, equals, value = text.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not key:
-            raise PivotalError(
-                f"An option is written -o NAME=VALUE, e.g. -o max_units=3, but '{text}' was given."
-            )
+            raise PivotalError(f"An option is written -o NAME=VALUE, e.g. -o max_units=3, not '{text}'.")
         if key in given:
             raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value

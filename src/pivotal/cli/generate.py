@@ -59,8 +59,7 @@ def generate(
     i = saved.intervention
     if cue is not None and i.steps == "every":
         raise PivotalError(
-            f"--cue names the word at which a single-step intervention acts, but {saved.path} sets its units at every "
-            "step. Leave --cue out."
+            f"--cue is for a single-step intervention, but {saved.path} sets units at every step. Leave it out."
         )
     if direction is not None:
         i.direction(direction)

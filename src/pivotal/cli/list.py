@@ -115,9 +115,7 @@ def run_entries(folder: str) -> list[Entry]:
 
     given = Path(folder)
     if not given.is_dir():
-        raise PivotalError(
-            f"There is no folder {folder}. Make {RUNS}/ with `pivotal find`, or name another folder."
-        )
+        raise PivotalError(f"There is no folder {folder}. Make {RUNS}/ with `pivotal find`, or name another.")
     if (given / RUN).is_file():
         return [listed_run(given)]
     found = list(map(listed_run, run_paths(given)))

@@ -43,9 +43,7 @@ class Verbs(TyperGroup):
     def parse_args(self, ctx: Any, args: Any) -> Any:
         for given in args:
             if re.search("[\ud800-\udfff]", given):  # how Python shows bytes that it cannot decode
-                terminal.error(
-                    f"Arguments must be UTF-8 text, but {given!r} is not. Rename the file or the folder."
-                )
+                terminal.error(f"Arguments must be UTF-8 text, but {given!r} is not. Rename the file.")
                 raise typer.Exit(BAD_INPUT)
         terminal.ARGUMENTS.set(tuple(args))
         return super().parse_args(ctx, args)

@@ -31,9 +31,7 @@ def serve(
     try:
         from pivotal.serve.server import LiveServer
     except ModuleNotFoundError as error:
-        raise PivotalError(
-            f"The live page needs {error.name}, which is not installed: pip install 'pivotal[serve]'."
-        ) from None
+        raise PivotalError(f"The live page needs {error.name}: pip install 'pivotal[serve]'.") from None
     if device is not None:
         device_named(device)
     server = LiveServer(run_folders or (), root=RUNS, port=port, device=device, say=terminal.note)

@@ -121,8 +121,7 @@ def study(
             f"--{name.replace('_', '-')}" for name, value in asked.items() if value not in (None, False)
         ]:
             raise PivotalError(
-                f"--merge copies whole runs and runs nothing, so it has no use for {' and '.join(idle)}. Leave "
-                f"{' and '.join(idle)} out."
+                f"--merge runs nothing, so it has no use for {' and '.join(idle)}. Leave {' and '.join(idle)} out."
             )
         _merge(chosen, merging.merge, options.out, merging.light, options.json)
     elif merging.light:

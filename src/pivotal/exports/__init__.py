@@ -86,6 +86,5 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
     )
     if files and not overwrite:
         raise PivotalError(
-            f"{folder} holds an export already, and nothing was changed. Name another folder with --out, or replace "
-            "it with --overwrite."
+            f"{folder} holds an export. Name another folder with --out, or replace it with --overwrite."
         )

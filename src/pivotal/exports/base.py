@@ -220,9 +220,7 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
     files of somebody else; `own` says which files are those of an earlier command."""
     with disk(folder):
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise PivotalError(
-                f"{folder} must be a folder, but it is a file or a link. Name another with --out."
-            )
+            raise PivotalError(f"{folder} must be a folder, not a file or a link. Name another with --out.")
         paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
         paths = [path for path in paths if path != folder / LOCK]
     files = {path.relative_to(folder).as_posix() for path in paths}

@@ -109,8 +109,7 @@ class TransformerLensTarget(CodeTarget):
     def where(self, edit: SiteEdit) -> tuple[str, ...]:
         if edit.kind not in self.hooks:
             raise PivotalError(
-                f"transformer-lens has hook points for {', '.join(self.hooks)}, but none for {edit.site}. Export it to "
-                "snippet, pyvene or nnsight."
+                f"transformer-lens has no hook point for {edit.site}. Export it to snippet, pyvene or nnsight."
             )
         return (f"blocks.{edit.layer}.{self.hooks[edit.kind]}",)
 

@@ -36,8 +36,7 @@ class ControlVectorTarget(Target):
     def write(self, portable: Portable, folder: Path) -> ExportNotes:
         if portable.train is None:
             raise PivotalError(
-                "A control vector needs the mean activations of the units, and so the pairs of the run. Export the run "
-                "folder, not a single intervention."
+                "A control vector needs the pairs of the run. Export the run folder, not a single intervention."
             )
         added = vectors(portable)
         files = {label: f"{portable.names[label]}.gguf" for label in portable.directions}

@@ -76,8 +76,7 @@ def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or not (isinstance(module, nn.Linear) or _is_transposed(module)):
         raise PivotalError(
-            f"{target} needs linear projections, but {edit.path}, which {edit.site} enters, is a "
-            f"{type(module).__name__}. Export it to snippet."
+            f"{target} needs a linear projection; {edit.path} is a {type(module).__name__}. Export it to snippet."
         )
     if weight.is_meta:
         raise PivotalError(

@@ -71,9 +71,7 @@ def one_site(model: LanguageModel, pattern: str) -> Site:
     """The site that a pattern selects. Raises PivotalError if it selects several."""
     sites = model.unit_space(pattern).sites
     if len(sites) > 1:
-        raise PivotalError(
-            f"A basis belongs to one site, but {pattern!r} selects {len(sites)}. Name one, such as {sites[0].name}."
-        )
+        raise PivotalError(f"{pattern!r} selects {len(sites)} sites. Name one, such as {sites[0].name}.")
     return sites[0]
 
 
@@ -114,6 +112,4 @@ def _check_free(folder: Path, overwrite: bool) -> None:
     """Raise PivotalError if the folder holds something else, or a basis that must stay."""
     check_no_other_files(folder, "basis", (BASIS, ARRAYS))
     if (folder / BASIS).exists() and not overwrite:
-        raise PivotalError(
-            f"{folder} holds a basis already. Name another folder with --out, or replace it with --overwrite."
-        )
+        raise PivotalError(f"{folder} holds a basis. Name another with --out, or use --overwrite.")

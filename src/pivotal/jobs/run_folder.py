@@ -78,8 +78,7 @@ class RunFolder:
             differing = [] if overwrite else changes(RunFolder(path).settings, serial.plain(settings))
             if differing:
                 raise PivotalError(
-                    f"{path} holds another run: {'; '.join(differing)}. "
-                    "Name another folder with --out, or replace that run with --overwrite."
+                    f"{path} holds another run: {'; '.join(differing)}. Name another with --out, or use --overwrite."
                 )
             return
         if holds_run(path):  # another process was killed when it removed that run

@@ -179,9 +179,7 @@ def _encoded(model: RecurrentLM, text: Iterable[str], tokens: int | None) -> np.
     words = model.vocabulary.ids
     for needed in (model.unk, EOS):
         if needed not in words:
-            raise PivotalError(
-                f"To read a text, a model needs the word {needed}, but {model.name} does not have it."
-            )
+            raise PivotalError(f"To read a text, a model needs {needed}, but {model.name} does not have it.")
     parts, left = [np.zeros(0, np.int32)], np.inf if tokens is None else tokens
     for piece in text:
         parts.append(ids_of(piece, words, model.unk))

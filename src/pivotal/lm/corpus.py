@@ -59,8 +59,7 @@ def blocks(path: Path) -> Iterator[bytes]:
                     rest = b""
                 if len(rest) + len(end) > BLOCK:
                     raise PivotalError(
-                        f"A corpus has one sentence per line, but {path} has a line of more than {BLOCK:,} bytes. "
-                        "Divide it."
+                        f"A corpus has a sentence per line, but {path} has a line of over {BLOCK:,} bytes. Divide it."
                     )
                 rest += end
             if rest:
@@ -104,8 +103,7 @@ def _zstd(path: Path) -> Any:
         return zstd
     except ImportError:
         raise PivotalError(
-            f"Reading {path} needs Python 3.14 or the package backports.zstd. "
-            "Run `pip install pivotal[zst]`, or decompress the file with `unzstd`."
+            f"Reading {path} needs Python 3.14, or pip install 'pivotal[zst]'. Or decompress it with `unzstd`."
         ) from None
 
 
@@ -123,14 +121,10 @@ class CorpusVocabulary:
         missing = [word for word in (UNK, EOS) if word not in self.ids]
         if missing:
             listed = f"{missing[0]} is missing" if len(missing) == 1 else "both are missing"
-            raise PivotalError(
-                f"A vocabulary needs the words {UNK} and {EOS}, but {listed}. Add a line for each."
-            )
+            raise PivotalError(f"A vocabulary needs {UNK} and {EOS}, but {listed}. Add a line for each.")
         if len(self.ids) < len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise PivotalError(
-                f"Every word of a vocabulary must be unique, but {twice!r} occurs twice. Remove one."
-            )
+            raise PivotalError(f"A vocabulary has each word once, but {twice!r} occurs twice. Remove one.")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -152,9 +146,7 @@ class CorpusVocabulary:
         words = read_words(path)
         for number, line in enumerate(words, start=1):
             if line.split() != [line]:
-                raise PivotalError(
-                    f"A vocabulary has one word per line, but line {number} of {path} is {line!r}."
-                )
+                raise PivotalError(f"A vocabulary has a word per line; line {number} of {path} is {line!r}.")
         try:
             return CorpusVocabulary(tuple(words))
         except PivotalError as error:

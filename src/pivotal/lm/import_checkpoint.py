@@ -69,9 +69,7 @@ def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     weights = _copies(path, parameters)
     mode = mode or _mode_of(path, weights)
     if mode not in _CELLS:
-        raise PivotalError(
-            f"The recurrent part must be one of {', '.join(_CELLS)}, but that of {path} is {mode}."
-        )
+        raise PivotalError(f"The recurrent part must be {' or '.join(_CELLS)}, but in {path} it is {mode}.")
     return _CELLS[mode], weights
 
 
@@ -166,9 +164,7 @@ def load_checkpoint(path: Path) -> Any:
             "file that tries to run code. No code was run. Give a checkpoint of an RNNModel, or its state_dict."
         ) from None
     except Exception as error:  # a broken file makes torch and the unpickler raise errors of all kinds
-        raise PivotalError(
-            f"{path} must be a complete PyTorch checkpoint, but it cannot be read ({in_short(error)})."
-        ) from None
+        raise PivotalError(f"{path} cannot be read as a PyTorch checkpoint ({in_short(error)}).") from None
 
 
 def _check_archive(content: bytes) -> None:
@@ -216,9 +212,7 @@ def _copies(path: Path, parameters: Mapping[str, Any]) -> dict[str, Tensor]:
     places = {name: (view.data_ptr(), view.shape, view.stride()) for name, view in parameters.items()}
     distinct = {places[name]: view for name, view in parameters.items()}
     if sum(view.nbytes for view in distinct.values()) > path.stat().st_size:
-        raise PivotalError(
-            f"The tensors in {path} overlap, and would take more memory than the file has bytes."
-        )
+        raise PivotalError(f"The tensors in {path} overlap, and would take more memory than the file.")
     copies = {place: view.detach().float().clone() for place, view in distinct.items()}
     return {name: copies[place] for name, place in places.items()}
 
@@ -238,12 +232,7 @@ def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
 def _read_vocabulary(path: Path, rows: int) -> list[str]:
     words = read_words(path)
     if len(words) != rows:
-        raise PivotalError(
-            f"The vocabulary must have one line per row of the embedding: there are {rows:,} rows, but {path} has "
-            f"{len(words):,} lines."
-        )
+        raise PivotalError(f"The embedding has {rows:,} rows, but {path} has {len(words):,} lines.")
     if EOS not in words:  # a closed vocabulary has no <unk>
-        raise PivotalError(
-            f"The vocabulary must have {EOS}, after which every sentence begins, but {path} lacks it."
-        )
+        raise PivotalError(f"The vocabulary must have {EOS}, before every sentence, but {path} lacks it.")
     return words

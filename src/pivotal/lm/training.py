@@ -106,9 +106,7 @@ def train(job: TrainingJob, watch: Watch | None = None) -> list[Trained]:
     workplace.check_free(plan, overwrite=job.overwrite)
     # If the training folder still exists, the training was killed before its end.
     if not is_empty(workplace.out) and not job.overwrite and not workplace.path.is_dir():
-        raise PivotalError(
-            f"This training is finished: see {job.out}. To train again, use --overwrite or another --out."
-        )
+        raise PivotalError(f"This training is finished: see {job.out}. --overwrite trains again.")
     seeds = range(job.seed, job.seed + job.seeds)
     folders = ModelFolders(workplace, seeds, plan, job.recipe, job.command)
     try:
@@ -147,9 +145,7 @@ def resolved(settings: Settings, device: torch.device) -> Settings:
     if precision == "auto":
         precision = "fp16" if device.type == "cuda" else "fp32"
     if precision != "fp32" and device.type == "cpu":
-        raise PivotalError(
-            f"Half precision needs a GPU, but {precision} was asked for on the CPU. Use fp32, or --device cuda."
-        )
+        raise PivotalError(f"{precision} needs a GPU, but the device is the CPU. Use fp32, or --device cuda.")
     return dataclasses.replace(settings, precision=precision)
 
 
@@ -176,8 +172,7 @@ def _encoded(job: TrainingJob, watch: Watch) -> dict[str, Any]:
         )
     if len(ids) < 2 * settings.batch:
         raise PivotalError(
-            f"{settings.batch} columns of text need at least {2 * settings.batch} tokens, but the corpus has "
-            f"{len(ids)}. Give more text, or lower --batch."
+            f"A batch of {settings.batch} needs {2 * settings.batch} tokens, not {len(ids)}. Add text or lower --batch."
         )
     if len(held) < 2:
         raise PivotalError(f"Validation needs at least 2 tokens, but its text has {len(held)}.")

@@ -66,8 +66,7 @@ class TrainingFolder:
             held = list(place.iterdir()) if place.is_dir() and not holds_a_model(place) else [place]
             if others := [path for path in held if not is_only_a_model(path)]:
                 raise PivotalError(
-                    f"{place} must hold only trained models, but {others[0]} is not one, or holds other files. Choose "
-                    "another folder with --out."
+                    f"{others[0]} is not a trained model, or holds other files. Choose another folder with --out."
                 )
             if not overwrite and not all(_is_from(plan, path) for path in held):
                 raise PivotalError(
@@ -130,8 +129,7 @@ class TrainingFolder:
             return dict(load_tensors(path))
         except UNREADABLE as error:
             raise PivotalError(
-                f"{path} must be a complete file of a training, but it cannot be read ({in_short(error)}). "
-                f"Remove {self.path} to start over."
+                f"{path} is damaged ({in_short(error)}). Remove {self.path} to start the training over."
             ) from None
 
 

@@ -161,9 +161,7 @@ def _entry(words: str | Sequence[str]) -> str:
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
-        raise PivotalError(
-            "The prefix is empty, but it must hold at least one word. Fill it.", field="prefix"
-        )
+        raise PivotalError("The prefix must have at least one word, but it is empty.", field="prefix")
     if pair.cue is not None and (
         isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
     ):
@@ -176,9 +174,7 @@ def _check_pair(pair: MinimalPair) -> None:
         _check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
-        raise PivotalError(
-            f"Lexemes are different slots with a lemma each, not {dict(pair.lexemes)}.", field="lexemes"
-        )
+        raise PivotalError(f"Lexemes are different slots with lemmas, not {dict(pair.lexemes)}.", "lexemes")
     if len(pair.counterfactuals) != 2:
         raise PivotalError(
             f"A pair has a counterfactual prefix for each of its two labels, not {pair.counterfactuals!r}.",

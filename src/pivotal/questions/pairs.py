@@ -128,9 +128,7 @@ class PairSet:
     def sample(self, n: int, seed: int = 0) -> PairSet:
         """A random sample of `n` pairs, stratified by group and label."""
         if not 0 < n <= len(self):
-            raise PivotalError(
-                f"A sample has between 1 and {len(self)} pairs (the size of the set), not {n}."
-            )
+            raise PivotalError(f"A sample has from 1 to {len(self)} pairs, the size of the set, not {n}.")
         return self.take(stratified(self._strata(), n, random.Random(seed)))
 
     def at_most(self, n: int) -> PairSet:

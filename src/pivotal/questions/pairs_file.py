@@ -54,9 +54,7 @@ def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
         _, of, field = reason.partition(" field ")
         if not of:
             labelled = key in ("words", "counterfactual") and reason.startswith("Expected object")
-            cure = (
-                ' Write one for each label, such as {"singular": "is", "plural": "are"}.' if labelled else ""
-            )
+            cure = ' Write one per label, such as {"singular": "is", "plural": "are"}.' if labelled else ""
             raise PivotalError(f"{reason}.{cure}", key) from None
         missing = "missing" in reason
         said = "This is missing." if missing else f"A pairs file has no '{field}'."
@@ -96,9 +94,7 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     """The pair of a row, whose words belong to these labels."""
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
     if words and set(words) != set(labels):
-        raise PivotalError(
-            f"Every pair has the labels of the first one, {list(labels)}, not {list(words)}.", field="words"
-        )
+        raise PivotalError(f"Every pair has the labels of the first, {labels}, not {list(words)}.", "words")
     label = clean_text(row.label or "", "label")
     others = {clean_text(name, "counterfactual"): text for name, text in (row.counterfactual or {}).items()}
     for field, stated in (("label", [label] if label else []), ("counterfactual", list(others))):

@@ -158,7 +158,7 @@ class Question:
         if len(parts) > 1:
             if isinstance(self.test, str):
                 raise PivotalError(
-                    f"{self.test} holds out pairs of one question, but {self.phenomenon} has {len(parts)}. Name one.",
+                    f"{self.test} holds out pairs of one question, not of {len(parts)} ({self.phenomenon}). Name one.",
                     "test",
                 )
             return [replace(part, pairs=part.pairs and self._cased(part.pairs)) for part in parts]

@@ -31,8 +31,7 @@ def pair_of(
     typed = sentence.split()
     if words is None and not known().asks_words:
         raise PivotalError(
-            f"{known().name} asks no words, but two are compared here. Name them with {named[0]}, that of "
-            f"“{labels[0]}” first."
+            f"{known().name} asks no words. Name two to compare with {named[0]}, that of “{labels[0]}” first."
         )
     if words is None:
         forms = {form for pair in known() for entry in pair.word_sets for form in entry}
@@ -41,16 +40,14 @@ def pair_of(
     else:
         if len(words) != 2 or words[0].strip() == words[1].strip():
             raise PivotalError(
-                f"Give two different words, {labels[0]} first, such as admires,admire, but {named[0]} is "
-                f"{','.join(words)!r}."
+                f"Give two different words, {labels[0]} first, as admires,admire; {named[0]} is {','.join(words)!r}."
             )
         asked = words[0].strip(), words[1].strip()
         ends = typed and any(typed[-1] in members(entry) for entry in asked)
         prefix = typed[:-1] if ends else typed
     if not prefix:
         raise PivotalError(
-            "A sentence has some words and then the word asked about, as “The doctor near the cars admires”, but it is "
-            f"{sentence!r}."
+            f"A sentence ends in the word asked about, as “The doctor near the cars admires”, not {sentence!r}."
         )
     text = " ".join(prefix)
     place = known_cue(prefix, known()) if cue is None else index_or_word(cue)
@@ -67,15 +64,10 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str)
     if len(pairs) == 1:
         return next(iter(pairs))
     usual = Counter(pair.words for pair in known).most_common(1)[0][0]
-    cure = (
-        f"Name two words with {option}, that of “{labels[0]}” first, such as {','.join(map(shown, usual))}."
-    )
+    cure = f"Name two words with {option}, that of “{labels[0]}” first, as {','.join(map(shown, usual))}."
     if pairs:
         listed = "; ".join(" or ".join(map(shown, two)) for two, _ in pairs.most_common(3))
-        raise PivotalError(
-            f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
-            f"{known.name}: {listed}. {cure}"
-        )
+        raise PivotalError(f"{word!r} is in several pairs of words of {known.name}: {listed}. {cure}")
     forms = Counter(form for pair in known for words in pair.word_sets for form in words)
     guess = did_you_mean(word, forms).partition(" Available:")[0]
     raise PivotalError(

@@ -38,9 +38,7 @@ class Effort:
     def __post_init__(self) -> None:
         check_least(self, candidates=0, audit=0, points=3, sample=0, finalists=1, polish=1, first=1)
         if not 0 <= self.epsilon < 1:
-            raise PivotalError(
-                f"epsilon must be a share of the pairs, from 0 to less than 1, but it is {self.epsilon:g}."
-            )
+            raise PivotalError(f"epsilon is a share of the pairs, from 0 to below 1, not {self.epsilon:g}.")
 
 
 class Ablated(Record, frozen=True, kw_only=True):

@@ -15,6 +15,4 @@ def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     for library in ("pandas", "polars"):
         if find_spec(library) is not None:
             return import_module(library).DataFrame([dict(row) for row in rows])
-    raise PivotalError(
-        "A data frame needs pandas or polars, but neither is installed. Run pip install pandas."
-    )
+    raise PivotalError("A data frame needs pandas or polars; neither is installed. Run pip install pandas.")

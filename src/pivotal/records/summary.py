@@ -252,17 +252,13 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
         # The reader of a file turns a ValueError into a message.
         for name in ("best", "median"):
             if not 0 <= getattr(self, name) < len(self.runs):
-                raise ValueError(
-                    f"Run {getattr(self, name)} is the {name} run, but there are {len(self.runs)} runs"
-                )
+                raise ValueError(f"Run {getattr(self, name)} is the {name} run of {len(self.runs)} runs")
         if self.example.direction not in self.labels:
             raise ValueError(f"The example flips to {self.example.direction!r}, which is no label")
         for number, run in enumerate(self.runs):
             lengths = {len(part) for part in (run.unit_labels, *run.values.values())}
             if len(lengths) > 1 or set(run.values) != set(self.labels):
-                raise ValueError(
-                    f"Run {number} must have one number per unit and direction, but it has others"
-                )
+                raise ValueError(f"Run {number} must have a number per unit and direction")
 
     @property
     def best_run(self) -> RunScores:

@@ -27,9 +27,7 @@ def sentences(check: CheckReport) -> list[str]:
     if check.left_out:
         said.append(f"Words left out of their sets: {told_reasons(check.left_out)}.")
     if check.sampled is not None:
-        said.append(
-            f"The figures are from a random sample of {check.sampled:,} pairs; --sample 0 scores all."
-        )
+        said.append(f"The figures are of a random sample of {check.sampled:,} pairs; --sample 0 scores all.")
     rank = "" if known.rank is None else f" The preferred word has a median rank of {known.rank:,.0f}."
     said += [known.told(), f"Prefixes: {known.clusters:,}.{rank}"]
     if (exchange := check.exchange) is not None:

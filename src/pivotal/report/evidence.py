@@ -108,9 +108,7 @@ def kept_sentences(kept: Kept) -> list[str]:
             f"bound is {kept.max_change:g}."
         )
     if kept.max_kl is not None:
-        said.append(
-            f"The KL after the sentences of --keep is {number(kept.kl)}; its bound is {kept.max_kl:g}."
-        )
+        said.append(f"The KL after sentences of --keep is {number(kept.kl)}; its bound is {kept.max_kl:g}.")
     said.append("The other figures are from held-out sentences of the same questions and texts.")
     return [*said, *map(text_sentence, kept.texts)]
 

@@ -222,9 +222,7 @@ def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
 def _frontier_tables(lines: Sequence[CellRows], across: str) -> list[Table]:
     """Flips, KL and cost."""
     flipped, *_, kl = _METRICS
-    note = (
-        "Mean ± standard deviation over the runs, on held-out pairs. The cost is that of all runs together."
-    )
+    note = "Mean ± standard deviation over the runs, on held-out pairs. Cost is that of all runs together."
     return [
         _across(lines, across, flipped.of_cell, title=f"Flipped %, by {across}"),
         _across(lines, across, kl.of_cell, title=f"KL, by {across}"),

@@ -162,9 +162,7 @@ def strength_sentence(summary: Summary) -> str:
 def seconds_sentence(summary: Summary) -> str:
     """How long each stage took."""
     spent = summary.seconds
-    stages = (
-        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
-    )
+    stages = f"load {spent.load:,.0f} s, search {spent.search:,.0f} s, evaluate {spent.evaluate:,.0f} s"
     return f"Time: {spent.total:,.0f} s ({stages})."
 
 

@@ -253,9 +253,7 @@ def check_path(name: str, *, overwrite: bool = False) -> Path:
     """The path, checked before any work. PivotalError if it cannot be written."""
     path = Path(name)
     if path.suffix.lower() not in _KINDS:
-        raise PivotalError(
-            f"A trace is written to a file that ends in {', '.join(_KINDS)}, but {name!r} does not."
-        )
+        raise PivotalError(f"The file of a trace ends in {', '.join(_KINDS)}, but {name!r} does not.")
     return check_output(path, overwrite=overwrite)
 
 

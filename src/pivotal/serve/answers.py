@@ -31,9 +31,7 @@ def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
     try:
         seen = Asking(live.model, live.intervention.steps).ask(pair)
         if len(seen.ids) > MOST_TOKENS:
-            raise PivotalError(
-                f"it has {len(seen.ids)} tokens, and the live page reads {MOST_TOKENS} at most."
-            )
+            raise PivotalError(f"it has {len(seen.ids)} tokens; the live page reads {MOST_TOKENS} at most.")
     except PivotalError as error:
         raise PivotalError(f"{live.model.name} cannot score “{pair.prefix}”: {error}") from None
     to = _direction(live, asked.direction, seen)
@@ -149,8 +147,7 @@ def _lines(live: LiveIntervention, text: str) -> list[MinimalPair]:
         raise PivotalError(f"Each line holds a pair, such as {_FORM}, but there is no line.")
     if len(lines) > MOST_LINES:
         raise PivotalError(
-            f"At most {MOST_LINES} pairs can be tried here, but there are {len(lines)}. "
-            "Use `pivotal evaluate` for more."
+            f"At most {MOST_LINES} pairs can be tried here, not {len(lines)}. Use `pivotal evaluate` for more."
         )
     found = []
     for number, line in lines:
@@ -167,8 +164,7 @@ def _line(live: LiveIntervention, line: str) -> MinimalPair:
     first, slash, second = words.partition("/")
     if not prefix or not slash or not first or not second or "/" in second:
         raise PivotalError(
-            f"A pair is a sentence that ends in the two words, {live.labels[0]} first, such as {_FORM}, but it is "
-            f"{line!r}."
+            f"A pair is a sentence that ends in two words, {live.labels[0]} first, such as {_FORM}, not {line!r}."
         )
     marked = [i for i, word in enumerate(prefix) if len(word) > 2 and word[0] == word[-1] == "*"]
     if len(marked) > 1:

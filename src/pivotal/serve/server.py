@@ -89,7 +89,6 @@ def _listen(port: int) -> socket.socket:
         listening.close()
         reason = "another program uses it" if error.errno == errno.EADDRINUSE else error.strerror
         raise PivotalError(
-            f"The live page needs a port of this machine, but port {port} cannot be used: {reason}. "
-            "Name another with --port, or 0 for any free one."
+            f"Port {port} cannot be used: {reason}. Name another with --port, or 0 for any free one."
         ) from None
     return listening

@@ -233,7 +233,7 @@ grid:
 
 def test_a_folder_holds_one_study(copied, tmp_path):
     folder = copied()
-    with pytest.raises(PivotalError, match="holds the study 'tiny', but the recipe is of 'other'"):
+    with pytest.raises(PivotalError, match="holds the study 'tiny', not 'other'"):
         study(tiny(("name: tiny", "name: other")), out=folder)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("hello")

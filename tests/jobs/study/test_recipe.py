@@ -108,10 +108,10 @@ WRONG = [
     ("runs: 4", "runs: 0", "line 8, .*runs must be 1 or more, but it is 0"),
     ("pool: model", "pol: model", "line 11, column .*: 'table' has no option 'pol'. Did you mean 'pool'?"),
     ("pool: model", "across: modl", "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?"),
-    ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' occurs twice; the first is in line 3"),
+    ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' is also in line 3"),
     (GOOD, "- a list", "A recipe is a mapping"),
     (GOOD, "name: empty", "a study needs cells"),
-    (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, but these are 67,"),
+    (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, not 67,"),
     (GOOD, f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", "has no aliases"),
     ("runs: 4", "runs: 9223372036854775808", r"runs must be a whole number, 1 to 10,000, but it is 9223372036"),
 ]  # fmt: skip

@@ -81,8 +81,8 @@ def test_a_row_needs_no_words_if_it_has_a_counterfactual_prefix():
         ("a b\nc d\n", "e f\n", ",paired", r"equally many prompts, but “past” has 2 and “present” 1. Make them"),
         ("\n\n", "e f\n", "", "Each list holds at least one prompt, but that of “past” is empty."),
         ("e f\n", "", "", "Each list holds at least one prompt, but that of “present” is empty."),
-        ("a b\nc d\n", "a b\nc d\n", "", "so none has a prompt of the other, but they are equal."),
-        ("a b\nc d\n", "g h\na b\n", "", "so none has a prompt of the other, but both have “a b”."),
+        ("a b\nc d\n", "a b\nc d\n", "", "which say what is to differ, but they are equal."),
+        ("a b\nc d\n", "g h\na b\n", "", "which say what is to differ, but both have “a b”."),
         ("a b\n", "a c\n", ",together", "prompts:FILE,FILE or prompts:FILE,FILE,paired, not"),
     ],
 )  # fmt: skip

@@ -126,7 +126,7 @@ def test_the_first_line_tells_the_delimiter(tmp_path):
 
 def test_parquet_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\]"):
+    with pytest.raises(PivotalError, match=r"needs pyarrow.*pivotal\[parquet\]"):
         read(tmp_path, "a.parquet", b"PAR1", "table")
 
 

@@ -160,8 +160,8 @@ SLIPS = [
     ("words: noun\n", "", "line 11, column 5: item 1 of 'templates' needs the key 'words'"),
     ("words: noun", "words: nuon", "line 10, column 1: 'words' is a list of the lexicon .* Did you mean 'noun'?"),
     ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
-    ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
-    ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of the list 'det', not 'plurl'"),
+    ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' is not in .* Did you mean 'det'?"),
+    ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of 'det', not 'plurl'"),
     ("saw {det}\"", "saw {adj}\"", "line 12, column 5: the prefix must differ between the labels"),
     ("saw {det}\"", "saw {det} {det}\"", "line 12, column 5: item 1 of 'templates' needs the key 'cue'"),
     ("saw {det}\"", "saw {det} {det}\", cue: det", "the slot {det} is in the prefix twice. Give its index from 0"),
@@ -242,7 +242,7 @@ def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path):
     [
         ("reflexive-gender", None, "not that of a bundled phenomenon, but it is 'reflexive-gender'"),
         ("two words", None, "letters, digits, .*'two words'"),
-        ("mine", "reflexive-gendr", "'reflexive-gendr' is not one. Did you mean 'reflexive-gender'?"),
+        ("mine", "reflexive-gendr", "not 'reflexive-gendr'. Did you mean 'reflexive-gender'?"),
         ("taken", None, "exists already, and nothing was written"),
     ],
 )

@@ -129,8 +129,7 @@ def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
     for cell in cells:
         if (twin := keys.setdefault(cell.key, cell)) is not cell:
             raise PivotalError(
-                f"{recipe.source}: no two cells may be the same, but '{twin.name}' and '{cell.name}' have the "
-                "same settings. Remove one."
+                f"{recipe.source}: '{twin.name}' and '{cell.name}' have the same settings. Remove one."
             )
     names = Counter(cell.name for cell in cells)
     if twice := sorted(name for name, count in names.items() if count > 1):

@@ -32,8 +32,7 @@ def check_folder(path: Path, recipe: Recipe) -> None:
         stored = serial.read(path / STUDY, StudyRecord, cure="Name another folder with --out.")
         if stored.name != recipe.name:
             raise PivotalError(
-                f"{path} holds the study '{stored.name}', but the recipe is of '{recipe.name}'. "
-                "Name another folder with --out."
+                f"{path} holds the study '{stored.name}', not '{recipe.name}'. Name another folder with --out."
             )
     else:
         check_no_other_files(path, "study")

@@ -89,13 +89,9 @@ def merge(
 
 def _checked(source: Path, target: Path) -> Path:
     if not (source / STUDY).is_file():
-        raise PivotalError(
-            f"A merge takes study folders, but {source} is not one: it has no {STUDY}. Nothing was changed."
-        )
+        raise PivotalError(f"A merge takes study folders, but {source} has no {STUDY}. Nothing was changed.")
     if source.resolve() == target.resolve():
-        raise PivotalError(
-            f"{source} is the folder that the others are merged into. Its rows stay; leave it out of the list."
-        )
+        raise PivotalError(f"{source} is the folder that others are merged into. Leave it out of the list.")
     return source
 
 

@@ -59,8 +59,7 @@ class OnRay:
         """PivotalError if no machine of the cluster has enough resources; Ray would wait forever."""
         if device is not None and device != "cpu" and not self._resources.gpus:
             raise PivotalError(
-                f"On Ray a batch sees only the GPUs that it asks for, but it asks for none and uses '{device}'. "
-                "Add --gpus 1, or leave --device out."
+                f"On Ray a batch without GPUs cannot use '{device}'. Add --gpus 1, or leave --device out."
             )
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(

@@ -36,13 +36,9 @@ class TableLayout:
 
     def __post_init__(self) -> None:
         if not 0 <= self.least <= 1:
-            raise PivotalError(
-                f"'least' must be a share of the runs, 0 to 1, but it is {self.least:g}.", "least"
-            )
+            raise PivotalError(f"'least' is a share of the runs, 0 to 1, but it is {self.least:g}.", "least")
         if self.kind == "frontier" and self.across is None:
-            raise PivotalError(
-                "A frontier needs an axis, such as 'across: max_units', but it has none.", "kind"
-            )
+            raise PivotalError("A frontier needs an axis, such as 'across: max_units', but has none.", "kind")
 
 
 @dataclass(frozen=True)
@@ -138,8 +134,7 @@ def read_recipe(path: str | Path, prefix: str = "") -> Recipe:
         path = named[str(path)]
     if not path.exists():
         raise PivotalError(
-            "A study needs a recipe, a YAML file or the name of one that comes with pivotal, but there is no "
-            f"{path}.{did_you_mean(str(path), named)}"
+            f"There is no recipe {path}, neither as a YAML file nor by name.{did_you_mean(str(path), named)}"
         )
     if path.is_dir():
         inside = path / "recipe.yaml"
@@ -202,9 +197,7 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
             raise PivotalError(f"{at}: an axis of 'grid' is a list of values, but '{axis}' is {entries!r}.")
         axes.append([_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)])
     if (cells := prod(map(len, axes))) > MOST_CELLS:
-        raise PivotalError(
-            f"{place}: a study has at most {MOST_CELLS:,} cells, but these are {cells:,}. Split it into several."
-        )
+        raise PivotalError(f"{place}: a study has at most {MOST_CELLS:,} cells, not {cells:,}. Split it.")
     return [_joined(chosen) for chosen in product(*axes)] if axes else []
 
 
@@ -231,9 +224,7 @@ def _settings(given: Any, place: Place, what: str) -> tuple[dict[str, Any], dict
 
 def _also(entries: Any, place: Place) -> list[Draft]:
     if not isinstance(entries, list):
-        raise PivotalError(
-            f"{place}: 'also' is a list of cells, each a mapping of settings, not {entries!r}."
-        )
+        raise PivotalError(f"{place}: 'also' is a list of cells, each a mapping, not {entries!r}.")
     drafts = []
     for i, entry in enumerate(entries):
         settings, places = _settings(entry, place.within(i), "A cell")
@@ -263,9 +254,7 @@ def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:
         raise PivotalError(f"{place}: {what} is a mapping, `key: value`, but it is {value!r}.")
     for key in value:
         if not isinstance(key, str):
-            raise PivotalError(
-                f"{place}: the keys of {what} must be text, but one is {key!r}. Put it in quotes."
-            )
+            raise PivotalError(f"{place}: the keys of {what} are text, but one is {key!r}. Put it in quotes.")
     return dict(value)
 
 

@@ -155,8 +155,7 @@ def _labels(choices: Sequence[Choice], rules: Rules) -> tuple[tuple[str, str], l
         )
     if stated:
         raise PivotalError(
-            f"A file states two labels, but {choices[0].where.partition(',')[0]} states only {stated[0]}. Use a column "
-            "with two values, or none."
+            f"A file has two labels or none, but {choices[0].where.partition(',')[0]} has only {stated[0]}."
         )
     if rules.labels is not None:
         return rules.labels, [rules.label_of(choice) for choice in choices], []

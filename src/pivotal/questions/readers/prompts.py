@@ -55,9 +55,7 @@ def prompt_pairs(prompts: Mapping[str, str | Sequence[str]], *, paired: bool = F
         raise PivotalError(f"Each list holds at least one prompt, but that of “{empty}” is empty.")
     if both := [text for text in first if text in second]:
         which = "they are equal" if len(both) == len(first) else f"both have “{both[0]}”"
-        raise PivotalError(
-            f"The lists say what is to differ, so none has a prompt of the other, but {which}."
-        )
+        raise PivotalError(f"No prompt may be in both lists, which say what is to differ, but {which}.")
     if paired and len(first) != len(second):
         raise PivotalError(
             f"Lists that are paired by line have equally many prompts, but “{labels[0]}” has {len(first):,} and "

@@ -255,10 +255,7 @@ def _counterfactual(text: Text | None, draw: Draw, label: str, prefix: str) -> s
         return ""
     other = text.render(draw, label)
     if draw.label and other == prefix:
-        raise PivotalError(
-            f"the prefix must differ between the labels, but '{prefix}' is the same for both. Remove the entry whose "
-            "two forms are equal."
-        )
+        raise PivotalError(f"both labels have the prefix '{prefix}'. Remove the entry whose forms are equal.")
     if len(other.split()) != len(prefix.split()):
         raise PivotalError(
             f"the counterfactual prefix '{other}' must have as many words as the prefix '{prefix}'. Use forms of equal "

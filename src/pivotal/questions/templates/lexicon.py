@@ -217,15 +217,11 @@ def parse_slot(inner: str, place: Place, lexicon: Lexicon, labels: Labels) -> Sl
     """The slot that is written as {inner}."""
     match = _INNER.fullmatch(inner)
     if match is None:
-        raise place.error(
-            f"a slot is the name of a list, as {{noun}}, {{noun2}} or {{noun.plural}}, not '{{{inner}}}'."
-        )
+        raise place.error(f"a slot is written {{noun}}, {{noun2}} or {{noun.plural}}, not '{{{inner}}}'.")
     written, digits, form = match[1], match[2], match[3] or AGREES
     name = written[:1].lower() + written[1:]
     if name not in lexicon:
-        raise place.error(
-            f"the slot '{{{inner}}}' names no list of the lexicon.{did_you_mean(name, lexicon)}"
-        )
+        raise place.error(f"the slot '{{{inner}}}' is not in the lexicon.{did_you_mean(name, lexicon)}")
     forms = lexicon[name].forms
     if form == AGREES:
         missing = [label for label in labels if forms and label not in forms]
@@ -235,9 +231,7 @@ def parse_slot(inner: str, place: Place, lexicon: Lexicon, labels: Labels) -> Sl
                 f"Correct the label or the form, or name a form, as {{{name}.FORM}}.{did_you_mean(missing[0], forms)}"
             )
     else:
-        place.require_known(
-            form, (*forms, ANY) if forms else (), f"the slot takes a form of the list '{name}'"
-        )
+        place.require_known(form, (*forms, ANY) if forms else (), f"the slot takes a form of '{name}'")
     return Slot(name + digits, lexicon[name], form, written != name)
 
 

@@ -75,9 +75,7 @@ class TemplateReader:
         """A template: a mapping, or the text of its prefix alone."""
         own = {"prefix": place} if place.is_text else place.fields(_KEYS, ["prefix"])
         given = {**self.shared, **own}
-        place.require(
-            "words" in given, f"{place.name} needs the key 'words', here or at the top of the file."
-        )
+        place.require("words" in given, f"{place.name} needs the key 'words', here or at the top.")
         prefixes = self._prefixes(given["prefix"])
         words = self._words(given["words"])
         labels = self._expected(given.get("label"))
@@ -125,9 +123,7 @@ class TemplateReader:
             return text, text
         first, second = map(self._text, self._by_label(place))
         odd = sorted(set(slots_of([first])) ^ set(slots_of([second])))
-        place.require(
-            not odd, f"the two prefixes have the same slots, but {{{', '.join(odd)}}} is in one only."
-        )
+        place.require(not odd, f"both prefixes have the same slots, but {{{', '.join(odd)}}} is in one only.")
         return first, second
 
     def _words(self, place: Place) -> Words:
@@ -150,9 +146,7 @@ class TemplateReader:
         """The labels of which pairs are made; none if neither word is expected."""
         if place is None:
             return self.labels
-        place.require(
-            place.text() == NONE, "'label' is none if neither word is right. Otherwise leave it out."
-        )
+        place.require(place.text() == NONE, "'label' is none if neither word is right; else leave it out.")
         return ()
 
     def _cue(

@@ -122,9 +122,7 @@ def write_new(path: Path, like: str | None = None) -> Path:
     elif like in bundled():
         text = re.sub(r"(?m)^name:.*$", f"name: {name}", read_text(bundled()[like]), count=1)
     else:
-        raise PivotalError(
-            f"--like names a bundled template file, but '{like}' is not one.{did_you_mean(like, bundled())}"
-        )
+        raise PivotalError(f"--like names a bundled template, not '{like}'.{did_you_mean(like, bundled())}")
     write_text(path, text)
     return path
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pivotal.errors import PivotalError
-from pivotal.files import LOCK, inside, is_partial, locked, read_bytes, write_bytes, write_text
+from pivotal.files import check_no_other_files, inside, locked, read_bytes, write_bytes, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study import StudyRow
@@ -56,18 +55,8 @@ def write_site(study: Path, out: Path | None = None) -> Path:
 
 def _check_ours(site: Path) -> None:
     """Raise PivotalError if the folder holds something else than the site of an atlas: its pages would be replaced."""
-    if not site.is_dir():
-        return
-    others = sorted(
-        path.name for path in site.iterdir() if path.name not in (*_OURS, LOCK) and not is_partial(path)
-    )
-    if INDEX in others:
-        others = [] if _MARK in read_bytes(site / INDEX) else [INDEX]
-    if others:
-        raise PivotalError(
-            f"The site of an atlas needs a folder of its own, but {site} holds {others[0]}. Nothing was changed; name "
-            "another folder with --site."
-        )
+    if not (site / INDEX).is_file() or _MARK not in read_bytes(site / INDEX):
+        check_no_other_files(site, "site of an atlas", _OURS, "--site")
 
 
 def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> dict[str, list[str]]:
