@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -65,19 +64,37 @@ def test_a_direction_without_pairs_is_left_out(problem, found):
 FREE = Terms()
 
 
-def control_of(found: Intervention, on: Problem, terms: Terms = FREE, sets: int = 4, **more: Any) -> Control:
-    """Random sets like the found one, whose values are fitted on and which are scored on `on`."""
-    return random_control(Examination(found, on), on, sets, terms, seed=0, **more)
+def control_of(
+    found: Intervention,
+    on: Problem,
+    terms: Terms = FREE,
+    sets: int = 4,
+    *,
+    train: Problem | None = None,
+    flips: bool | None = None,
+    keeps: bool = False,
+) -> Control:
+    """Random sets like the found one, whose values are fitted on `train`, by default `on`, and which are scored on
+    `on`. With `flips`, the found set counts as one that flips all pairs or none; with `keeps`, as one that changes
+    nothing."""
+    examination = Examination(found, on)
+    if flips is not None:
+        part = examination.sample(64, 0)
+        part.flipped = np.full(len(part.problem), flips)
+    if keeps:
+        mask, values = examination.edit
+        examination.edit = torch.zeros_like(mask), values
+    return random_control(examination, train or on, sets, terms, seed=0)
 
 
 def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(problem, found):
-    held_out = Examination(found, problem.on(PAIRS[300:500]))
-    control, again = (random_control(held_out, problem, 4, Terms(), seed=0, accuracy=1.0) for _ in range(2))
+    held_out = problem.on(PAIRS[300:500])
+    control, again = (control_of(found, held_out, train=problem, flips=True) for _ in range(2))
     assert control == again and control.sets == len(control.flip_accuracy) == 4
     assert control.best == max(control.flip_accuracy) < 1
     assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
     assert control.p_value == pytest.approx(1 / 5)
-    assert random_control(held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
+    assert control_of(found, held_out, train=problem, flips=False).p_value == 1
 
 
 def test_a_random_set_that_flips_exactly_as_many_does_as_well(problem, found, monkeypatch):
@@ -106,10 +123,13 @@ def test_every_random_set_that_does_as_well_counts_however_few_rank_first(proble
 
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(problem, found):
     """No values of a unit keep a bound as tight as this one. Where ours breaks it too, flips alone are compared."""
-    tight = Terms(max_kl=1e-9)
-    for terms, excess, expected in ((Terms(), {}, (0, 1)), (tight, {"excess": 0.0}, (4, 1 / 5)),
-                                    (tight, {"excess": 2.0}, (0, 1))):  # fmt: skip
-        control = control_of(found, problem, terms, accuracy=0.0, **excess)
+    tight = Terms(max_kl=1e-6)
+    for terms, keeps, expected in (
+        (Terms(), False, (0, 1)),
+        (tight, True, (4, 1 / 5)),
+        (tight, False, (0, 1)),
+    ):
+        control = control_of(found, problem, terms, flips=False, keeps=keeps)
         assert (control.broken, control.p_value) == pytest.approx(expected)
 
 
@@ -117,11 +137,11 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem):
     """Of so many units that a random set has planted ones among them."""
     mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
     (many,) = interventions_of(problem, mask, mask.float())
-    flips = control_of(many, problem, accuracy=1.0)
+    flips = control_of(many, problem, flips=True)
     assert flips.mean > 0.3
     for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
-        assert control_of(many, problem, held_back, accuracy=1.0, excess=2.0) == flips
-    assert control_of(many, problem, Terms(max_kl=1e-9), accuracy=1.0, excess=0.0).mean < flips.mean
+        assert control_of(many, problem, held_back, flips=True) == flips
+    assert control_of(many, problem, Terms(max_kl=1e-6), flips=True, keeps=True).mean < flips.mean
 
 
 def test_controls_come_with_training_pairs_only(problem, found):
@@ -145,7 +165,7 @@ def test_any_number_of_controls(layers, sets):
     mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
     mask[..., 0] = True
     (found,) = interventions_of(problem, mask, mask.float())
-    control = control_of(found, problem, sets=sets, accuracy=0.0)
+    control = control_of(found, problem, sets=sets, flips=False)
     assert control.sets == len(control.flip_accuracy) == sets and control.p_value == 1
 
 

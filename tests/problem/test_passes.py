@@ -13,9 +13,11 @@ from torch import Tensor
 
 from pivotal import Problem, load_phenomenon
 from pivotal.models import LanguageModel, TransformersLM
+from pivotal.models.edits import MaskedEdit
 from pivotal.models.padded_trees import Shape
 from pivotal.models.planted import plant
 from pivotal.models.replay import Replay, Unrecordable, shape_of
+from pivotal.models.transformers.trunk import Trunk
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import How, Passes, recording
@@ -76,6 +78,25 @@ def test_padded_trees_have_one_shape_and_the_states_of_their_own(name, steps):
         torch.testing.assert_close(found[torch.as_tensor(rows)], expected, rtol=1e-4, atol=1e-5)
         shapes.append(shape_of(model.fixed(model.prepare(padded.tree), 2)))
     assert all(one == shapes[0] for one in shapes)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama with <s>"])
+@BOTH_STEPS
+def test_batches_begin_at_the_inputs_that_the_first_pass_has_kept(name, steps, monkeypatch):
+    problem = problem_of(name, steps)
+    model, batches = problem.model, problem.batches(BATCH)
+    entered, enter = [], Trunk._enter
+    monkeypatch.setattr(Trunk, "_enter", lambda *given: (entered.append(given), enter(*given)))
+    space = model.unit_space(model.sites[-2].name)
+    values = torch.randn(2, 2, len(space), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(2, len(space))
+    for batch in batches:
+        found, expected = (
+            model.states(prepared, MaskedEdit(space, mask, values))
+            for prepared in (batch.tensors.prepared, model.prepare(batch.tree))
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert len(entered) == len(batches), "only the trees that know nothing of the first pass enter from below"
 
 
 @MODELS

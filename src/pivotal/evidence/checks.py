@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.evidence.controls import matched_sets
-from pivotal.evidence.examination import Examination, expected_of, right_of, towards
+from pivotal.evidence.examination import Examination, expected_of, flips_of, right_of, towards
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import MOST_MOVED
 from pivotal.models.base import LanguageModel
@@ -112,8 +112,7 @@ def interchange(examination: Examination) -> Interchange | None:
 def turned_away(examination: Examination) -> Share:
     """Edit towards the label that the untouched model prefers, which should change nothing."""
     part = examination.problem.sample(_KEPT)
-    flipped = part.run(*towards(examination.edit, [1, 0])).flipped()[0]
-    return shares_of(part.pairs)(flipped.cpu().numpy())
+    return shares_of(part.pairs)(flips_of(*towards(examination.edit, [1, 0]), part)[0])
 
 
 @torch.no_grad()

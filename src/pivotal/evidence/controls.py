@@ -45,28 +45,18 @@ _SEED = 7_919
 # -- random sets -------------------------------------------------------------------------------------------
 
 
-def random_control(
-    examination: Examination,
-    train: Problem,
-    sets: int,
-    terms: Terms,
-    seed: int,
-    *,
-    accuracy: float | None = None,
-    excess: float | None = None,
-) -> Control:
+def random_control(examination: Examination, train: Problem, sets: int, terms: Terms, seed: int) -> Control:
     """Compare the found set with random sets that have as many units in each site. p is the share of sets that do at
     least as well, including the found set.
 
-    `accuracy` is the share of flips of the found set and `excess` its largest cost as a multiple of the bound on it, by
-    default measured here. If the found set keeps its bounds, a random set that exceeds one does not do as well.
-    Otherwise the values of the random sets are fitted for flips alone, which makes them harder to beat.
+    If the found set keeps its bounds, a random set that exceeds one does not do as well. Otherwise the values of the
+    random sets are fitted for flips alone, which makes them harder to beat.
     """
     examined = examination.sample(_PREFIXES, seed)
     part = examined.problem
-    if accuracy is None:
-        # In double precision, as below: a set that flips exactly as many must count.
-        accuracy = float(examined.flipped.mean())
+    accuracy = float(
+        examined.flipped.mean()
+    )  # in double precision, as below: a set that flips as many must count
     mask = matched_sets(examination.intervention, part, sets, seed)
     # What must stay is part of the training problem only.
     judges = part if train.kept is None else train.sample(_PREFIXES, seed)
@@ -74,10 +64,8 @@ def random_control(
     def excess_of(mask: Tensor, values: Tensor) -> np.ndarray:
         return terms.excess(judges, costs_of(mask, values, judges, terms)).cpu().numpy()
 
-    if excess is None and terms.bounded:
-        excess = float(excess_of(*examination.edit)[0])
     broken, gained = np.zeros(sets, dtype=bool), None
-    if terms.bounded and excess is not None and excess <= TOLERANCE:
+    if terms.bounded and excess_of(*examination.edit)[0] <= TOLERANCE:
         refit = Refit(terms=terms, updates=16, rate=0.2, batch=16, looks=4)
         values = torch.cat([refit.fit(train, some, seed=seed).values for some in _together(mask)])
         shares, broken = flips_of(mask, values, part).mean(1), excess_of(mask, values) > TOLERANCE
@@ -138,8 +126,7 @@ def _better_ends(
     sample: Problem, terms: Terms, mask: Tensor, ends: tuple[Tensor, Tensor] | None = None
 ) -> Float[Tensor, "directions coordinates"]:
     """For each direction and each unit of the masked sites, the end of its range with the larger first-order gain."""
-    first = sample.space.sites.index(touched(sample.space, mask)[0])
-    return alone(sample, terms, ends, first)[1]
+    return alone(sample, terms, ends, sample.space.sites.index(touched(sample.space, mask)[0]))[1]
 
 
 def _together(sets: Tensor) -> tuple[Tensor, ...]:

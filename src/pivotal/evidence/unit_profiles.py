@@ -132,15 +132,12 @@ def _text_states(
     states = _each(states_of(text.model, prepared, tree, units))
     # First tokens have activations in the thousands in some units of transformers, and only there.
     first = 1 if any(_bounds(text.model, unit) is None for unit in units) else 0
-    nodes, places, seen = [], [], set()
+    places: dict[int, tuple[int, int]] = {}
     for i, leaf in enumerate(tree.leaf):
-        for position, node in enumerate(tree.path(int(leaf))):
-            if position >= first and node not in seen:
-                seen.add(node)
-                nodes.append(node)
-                places.append((i, position))
+        for position, node in list(enumerate(tree.path(int(leaf))))[first:]:
+            places.setdefault(node, (i, position))
     # Every node but the root, which is node 0, is edited and has a row.
-    return states[torch.tensor(nodes, dtype=torch.long) - 1], places
+    return states[torch.tensor(list(places), dtype=torch.long) - 1], list(places.values())
 
 
 def _moments(

@@ -98,6 +98,12 @@ class LanguageModel(ABC):
             )
         return self.compute(prepared, None if edit is None else in_own_sites(edit, self.bases))
 
+    def untouched(self, tree: PrefixTree) -> tuple[Float[Tensor, "live width"], Any]:
+        """The last states of the untouched model, and what else the pass computed that shortens passes over other trees
+        of the same prefixes; None if nothing. The prepared data of such a tree take it as `known`, and as `rows` the
+        row of each node among the live nodes of this tree."""
+        return self.states(self.prepare(tree))[:, 0], None
+
     def fixed(self, prepared: Any, runs: int) -> Any | None:
         """The prepared data of a tree as nested dataclasses, lists and dictionaries of tensors. Passes of `runs` runs
         over it launch the same kernels for all trees of one shape. What a pass would cache for later passes is left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -56,6 +56,10 @@ class PreparedChunks:
     tree: PrefixTree | None
     """None: the parts are given and stay the same."""
     division: Division | None = None
+    known: Mapping[int, Float[Tensor, "prefixes width"]] = field(default_factory=dict)
+    """The inputs of some blocks in the untouched model."""
+    rows: Int[Tensor, " nodes"] | None = None
+    """The row of each node of the tree among them."""
 
 
 class ChunkedLM(LanguageModel):
@@ -98,6 +102,10 @@ class ChunkedLM(LanguageModel):
                 most = min(most, longest)
             if prepared.division is None or prepared.division.most != most:
                 chunks = self.divide(prepared.tree, most)
+                for chunk in chunks:
+                    if prepared.rows is not None and chunk.layout.nodes is not None:
+                        rows = prepared.rows[chunk.layout.nodes]
+                        chunk.entries |= {block: h[rows][None] for block, h in prepared.known.items()}
                 order = torch.cat([chunk.layout.live_rows for chunk in chunks]).argsort()
                 prepared.division = Division(most, chunks, order)
             return prepared.division

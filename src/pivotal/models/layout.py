@@ -46,6 +46,8 @@ class Layout:
     """The rows of the same nodes in a model's `states`."""
     before: Layout | None = None
     """The tokens before the first edit, whose keys and values can be cached."""
+    nodes: Int[Tensor, " places"] | None = None
+    """The node of each place, if every place is a node."""
 
     @property
     def places(self) -> int:
@@ -124,6 +126,7 @@ def packed(
         )
 
     none = torch.zeros(0, dtype=torch.int64, device=device)
+    at = torch.as_tensor(np.concatenate([np.full(first, -1), nodes]), device=device)
     before = None
     if split:
         early = slice(0, split)
@@ -133,12 +136,13 @@ def packed(
         slice(None),
         spans=spans_of(
             np.concatenate([np.full(first, -1), edited])[split:],
-            torch.as_tensor(np.concatenate([np.full(first, -1), nodes])[split:], device=device),
+            at[split:],
             np.concatenate([np.full(first, False), repeated])[split:],
         ),
         read=torch.as_tensor(place[part.own] - split, device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
         before=before,
+        nodes=at[split:] if split >= first else None,
     )
 
 

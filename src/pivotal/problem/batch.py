@@ -106,7 +106,17 @@ class OwnTensors:
     @cached_property
     def prepared(self) -> Any:
         """What the model computes once for the tree."""
-        return self._model.prepare(self._examples.tree)
+        made = self._model.prepare(self._examples.tree)
+        untouched = self._examples.untouched
+        if untouched is not None and untouched.known is not None and self._rows is not None:
+            made.known, made.rows = untouched.known, self._rows
+        return made
+
+    @cached_property
+    def _rows(self) -> Int[Tensor, " nodes"] | None:
+        """The row of each node among the untouched states, if those have them all."""
+        untouched = self._examples.untouched
+        return None if untouched is None else untouched.rows(self._examples.tree)
 
     @cached_property
     def index(self) -> WordIndex:
@@ -129,9 +139,8 @@ class OwnTensors:
     @cached_property
     def clean(self) -> Float[Tensor, "live width"]:
         """The last states of the untouched model at every live node."""
-        untouched, tree = self._examples.untouched, self._examples.tree
-        if untouched is not None and (states := untouched.at(tree)) is not None:
-            return states
+        if (untouched := self._examples.untouched) is not None and self._rows is not None:
+            return untouched.states[self._rows[torch.as_tensor(self._examples.tree.live)]]
         with torch.no_grad():
             return self._model.states(self.prepared)[:, 0]
 

@@ -198,8 +198,7 @@ class Positions:
         """Like `weight`, for the positions from the first edit. These weights sum to 1."""
         tree = self._tree
         live_steps = tree.gathered(tree.live.astype(np.int64))[tree.leaf]
-        each = tree.spread(self._own / live_steps / self._own.sum())
-        return self._live(each).to(self._device)
+        return self._live(tree.spread(self._own / live_steps / self._own.sum())).to(self._device)
 
     @cached_property
     def live_share(self) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -34,30 +35,25 @@ class UntouchedStates:
     and samples, look their nodes up in it."""
 
     states: Float[Tensor, "nodes width"]
-    _rows: dict[tuple[int, int], int]
+    known: Any
+    """What the model keeps of the pass."""
+    _rows: dict[tuple[int | None, int], int]
     """The row of each node, by the row of its parent (-1 for the root) and its token."""
 
     @staticmethod
-    def of(tree: PrefixTree, states: Float[Tensor, "nodes 1 width"]) -> UntouchedStates | None:
+    def of(tree: PrefixTree, states: Float[Tensor, "nodes width"], known: Any) -> UntouchedStates | None:
         """Keep the states of a tree in which every node is live; None if they are too many."""
         if states.nbytes > _MOST_BYTES:
             return None
-        links = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-        return UntouchedStates(
-            states[:, 0], {(parent - 1, token): row for row, (parent, token) in enumerate(links)}
-        )
+        links = zip((tree.parent[1:] - 1).tolist(), tree.token[1:].tolist(), strict=True)
+        return UntouchedStates(states, known, {link: row for row, link in enumerate(links)})
 
-    def at(self, tree: PrefixTree) -> Float[Tensor, "live width"] | None:
-        """The states at the live nodes of a tree; None if it has other prefixes."""
-        rows = np.full(len(tree.token), -1)
-        for node, (parent, token) in enumerate(
-            zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True), start=1
-        ):
-            row = self._rows.get((int(rows[parent]), token))
-            if row is None:
-                return None
-            rows[node] = row
-        return self.states[torch.as_tensor(rows[tree.live], device=self.states.device)]
+    def rows(self, tree: PrefixTree) -> Int[Tensor, " nodes"] | None:
+        """The row of each node of a tree, -1 for the root; None if the tree has other prefixes."""
+        rows: list[int | None] = [-1]
+        for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
+            rows.append(self._rows.get((rows[parent], token)))
+        return None if None in rows else torch.tensor(rows, device=self.states.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +194,7 @@ class Examples:
             return None
         each, rng = self._prefixes(), np.random.default_rng(seed)
         some = -(-prefixes // len(each))
-        chosen = [rng.choice(own, min(some, len(own)), replace=False) for own in each]
-        return self._at(chosen)
+        return self._at([rng.choice(own, min(some, len(own)), replace=False) for own in each])
 
     def batches(self, prefixes: int, seed: int = 0) -> list[np.ndarray]:
         """The indices of the examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch.
@@ -212,8 +207,7 @@ class Examples:
         orders = [rng.permutation(own) for own in each]
         if len(orders) > 1:
             orders = [np.resize(order, max(len(order), parts * some)) for order in orders]
-        split = [np.array_split(order, parts) for order in orders]
-        return [self._at(part) for part in zip(*split, strict=True)]
+        return [self._at(part) for part in zip(*(np.array_split(one, parts) for one in orders), strict=True)]
 
     def _at(self, leaves: Sequence[np.ndarray]) -> np.ndarray:
         """The indices of the examples at these nodes."""
@@ -289,10 +283,10 @@ def _clean_preference(
     preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. The
     states that the preferences are read from are returned too."""
     tree = PrefixTree.build([one.ids for one in asked])
-    rows, states = tree.live_row[tree.leaf], model.states(model.prepare(tree))
+    states, known = model.untouched(tree)
+    untouched = UntouchedStates.of(tree, states, known)
     if not any(sets):
-        return np.zeros(len(asked), dtype=np.int64), UntouchedStates.of(tree, states)
-    index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)
-    first, second = (side[0].cpu().numpy() for side in index.read(model, states))
-    preferred = np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither
-    return preferred, UntouchedStates.of(tree, states)
+        return np.zeros(len(asked), dtype=np.int64), untouched
+    index = WordIndex.of(tree.live_row[tree.leaf], sets, words[:, 0], words[:, 1], model.device)
+    first, second = (side[0].cpu().numpy() for side in index.read(model, states[:, None]))
+    return np.select([first > second, second > first], [0, 1], default=-1), untouched  # NaN is neither

@@ -225,8 +225,9 @@ class _Step:
         least = int(score.argmin())
         over = not score[least] < score[0] - _GAIN
         least = 0 if over else least
-        first = int(self._first_sites(chosen).min())
-        return _Walk(chosen[least], at[least], price, score[least], first, over)
+        return _Walk(
+            chosen[least], at[least], price, score[least], int(self._first_sites(chosen).min()), over
+        )
 
     def _swaps(self, walk: _Walk, values: SetValues, price: Price) -> tuple[HardMasks, RunValues]:
         """The sets after each swap of a unit for one of those with the highest first-order gain in its place."""

@@ -29,8 +29,9 @@ Past = list[tuple[Tensor, Tensor]]
 """The keys and values of every layer, for one run."""
 
 
-_ENTRIES = 4
-"""The number of blocks whose inputs are cached for a part of a tree: a search narrows down to few sites gradually."""
+KEPT, _ENTRIES = 7, 11
+"""The number of blocks whose inputs are kept of a pass of the untouched model, and of those whose inputs are cached for
+a part of a tree: a search narrows down to few sites gradually."""
 
 
 _TF32 = 2.0**-10
@@ -63,9 +64,11 @@ class Trunk:
     def states(
         self, layout: Layout, past: Past | None, edit: Edit | None, entries: dict[int, Tensor]
     ) -> Float[Tensor, "nodes runs width"]:
-        """The last states of the layout's nodes. `entries` caches the inputs of first edited blocks between calls."""
+        """The last states of the layout's nodes. `entries` caches the inputs of first edited blocks between calls. A
+        pass without an edit replaces empty ones."""
         if edit is None:
-            return layout.pick(self._forward(layout, past, 1), 1)
+            with hooked([self._caught(block, entries) for block, h in entries.items() if not len(h)]):
+                return layout.pick(self._forward(layout, past, 1), 1)
         runs, taps = runs_of(edit), self.taps_of(edit)
         first = min((tap.block for tap in taps), default=0) if self.skips else 0
         if first and first not in entries:
@@ -151,19 +154,21 @@ class Trunk:
     @torch.no_grad()
     def _enter(self, layout: Layout, past: Past | None, block: int, entries: dict[int, Tensor]) -> None:
         """Cache the input of a block. It is the same for all runs if nothing before the block is edited."""
-        caught: list[Tensor] = []
         start = max((kept for kept in entries if kept < block), default=0)
-
-        def catch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            caught.append(first_input(args, kwargs))
-            raise _Reached
-
-        handle = self._anatomy.blocks[block].register_forward_pre_hook(catch, with_kwargs=True)
-        with suppress(_Reached), hooked([handle]):
+        with suppress(_Reached), hooked([self._caught(block, entries, stop=True)]):
             self._forward(layout, past, 1, start, entries.get(start))
-        if len(entries) >= _ENTRIES:
+        if len(entries) > _ENTRIES:
             del entries[next(iter(entries))]  # the oldest
-        entries[block] = caught[0]
+
+    def _caught(self, block: int, entries: dict[int, Tensor], *, stop: bool = False) -> Any:
+        """Cache the input of a block in a pass. Returns the handle that removes the hook."""
+
+        def look(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            entries[block] = first_input(args, kwargs).clone()  # the block may change it in place
+            if stop:
+                raise _Reached
+
+        return self._anatomy.blocks[block].register_forward_pre_hook(look, with_kwargs=True)
 
     def _forward(
         self, layout: Layout, past: Any, runs: int, first: int = 0, entry: Tensor | None = None
