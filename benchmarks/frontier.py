@@ -8,7 +8,6 @@ A cell is a model, a question, the steps and the values; `--cells` takes groups 
 Without `--units` a search may use as many units as by default. The held-out pairs are the same for all seeds: a seed
 draws the training pairs on which units are chosen and values are fitted, and the noise of `learned`. Preparing the
 pairs and measuring natural ranges is not counted, because every search needs it. `--max-kl` bounds KL for all searches.
-A row also has flips and KL of its set at parts of its strength, so that searches can be compared at one KL.
 `--evidence` also takes the scores, 99 random sets and the quick checks of `find`, and counts their CPU seconds.
 `gradient-times-activation` is the ranking by hand of `peers/quality.py`. Rows are computed in `--workers` processes of
 one thread each, seed by seed, and written as they are done; name the slowest searches first. A row that the file has is
@@ -38,9 +37,7 @@ import pivotal
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.summarise import Collection, summarise
 from pivotal.models import LanguageModel
-from pivotal.models.edits import dense
 from pivotal.options import build
-from pivotal.problem.batch import Outcome
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.searches import SEARCHES
@@ -48,8 +45,6 @@ from pivotal.searches.base import Discovery, Search
 from pivotal.units import Steps, Values
 
 ROWS = "docs/results/searches.jsonl"
-_STRENGTHS = (0.5, 0.7, 0.8, 0.9)
-"""The parts of the way from the units' own means to the values of a set at which flips and KL are measured."""
 
 
 @dataclass(frozen=True)
@@ -135,16 +130,14 @@ def measured(job: Job) -> dict[str, Any]:
         {"evidence_seconds": evidence_of(found, problem, held_out, chosen, job.seed)} if job.evidence else {}
     )
     outcome = held_out.run_intervention(found.best)
-    flips, kl = scores_of(outcome, held_out)[0]
     return {
         "cell": job.cell.name,
         "search": job.search,
         "max_units": job.max_units,
         "max_kl": job.max_kl,
         "seed": job.seed,
-        "flips": flips,
-        "kl": kl,
-        "weaker": weaker(found, problem, held_out),
+        "flips": round(float(outcome.flips()), 4),
+        "kl": round(float(held_out.untouched.mean(outcome.states)), 4),
         "units": len(found.best),
         "found": [str(unit) for unit in found.best.units],
         "score": round(found.train_score[0], 4),
@@ -152,25 +145,6 @@ def measured(job: Job) -> dict[str, Any]:
         "nodes": work.nodes - before,
         **checks,
     }
-
-
-@torch.no_grad()
-def weaker(found: Discovery, train: Problem, test: Problem) -> list[list[float]]:
-    """Flips and KL of the set at each of the strengths."""
-    mask, values = dense(found.best, test.space, test.model.device)
-    own = train.measure_activations().own
-    parts = torch.cat([own + strength * (values - own) for strength in _STRENGTHS])
-    return [
-        scores
-        for some in parts.split(test.runs_at_once())
-        for scores in scores_of(test.run(mask.expand(len(some), -1, -1), some), test)
-    ]
-
-
-def scores_of(outcome: Outcome, test: Problem) -> list[list[float]]:
-    """Flips and KL of each run."""
-    both = torch.stack([outcome.flips(), test.untouched.mean(outcome.states)], 1)
-    return [[round(score, 4) for score in run] for run in both.tolist()]
 
 
 def evidence_of(found: Discovery, train: Problem, test: Problem, search: Search, seed: int) -> float:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import peers
 import verdict_rates
@@ -60,36 +58,26 @@ def found_units(folder: Path) -> str:
 
 
 def default_search(folder: Path) -> str:
-    """A line for each cell with its default number of units, a column for each search: means over the seeds. The last
-    column compares the default search with its rivals at their KL."""
+    """A line for each cell with its default number of units, a column for each search: means over the runs."""
     rows = [row for row in _rows(folder, "searches") if row["max_units"] is None]
-    lines = [{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows]
-    return _by_search(lines, "cell", {"at equal KL": _at_equal_kl})
+    return _by_search([{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows], "cell")
 
 
-def _at_equal_kl(by_search: dict[str, list[Row]]) -> str:
-    """The flips of the default search minus those of the rival that is nearest or ahead, in points. Where the default
-    has the higher KL, its set is applied at the part of its strength that has the KL of the rival."""
-    ours = {row["seed"]: row for row in by_search["exchange"] if "weaker" in row}
-    ahead = {
-        name: 100 * statistics.fmean(_flips_at(ours[row["seed"]], row["kl"]) - row["flips"] for row in both)
-        for name, rows in by_search.items()
-        if name != "exchange" and (both := [row for row in rows if row["seed"] in ours])
-    }
-    if not ahead:
-        return ""
-    name, points = min(ahead.items(), key=lambda item: item[1])
-    return f"{points:+.1f} ({name})".replace("-", "−")
-
-
-def _flips_at(row: Row, kl: float) -> float:
-    """The flips of a set at the largest part of its strength whose KL is at most `kl`, between measured parts by
-    interpolation."""
-    points = sorted(
-        [(0.0, 0.0), *((cost, flips) for flips, cost in row["weaker"]), (row["kl"], row["flips"])]
-    )
-    costs, shares = zip(*points, strict=True)
-    return float(np.interp(kl, costs, shares))
+def bounded_search(folder: Path) -> str:
+    """The default search with a bound on KL beside the rival of the same cell and seed whose KL is next above it."""
+    rivals = [
+        row
+        for row in _rows(folder, "searches")
+        if row["max_units"] is None and row["search"] in ("learned", "attribution")
+    ]
+    body = []
+    for row in _rows(folder, "searches_bound"):
+        same = [one for one in rivals if (one["cell"], one["seed"]) == (row["cell"], row["seed"])]
+        rival = min((one for one in same if one["kl"] >= row["kl"]), key=lambda one: one["kl"])
+        scores = [f"{percent(one['flips'])} / {number(one['kl'], 3)}" for one in (row, rival)]
+        seconds = f"{row['cpu_seconds']:.0f}"
+        body.append([row["cell"].removeprefix("wiki-lstm "), scores[0], rival["search"], scores[1], seconds])
+    return _markdown(["cell", "exchange, bounded", "rival", "its scores", "CPU s"], body)
 
 
 def by_units(folder: Path) -> str:
@@ -103,23 +91,13 @@ def by_units(folder: Path) -> str:
     return _by_search(rows, "values, units allowed")
 
 
-def _by_search(
-    rows: Sequence[Row], first: str, more: Mapping[str, Callable[[dict[str, list[Row]]], str]] | None = None
-) -> str:
+def _by_search(rows: Sequence[Row], first: str) -> str:
     found: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row["line"]][row["search"]].append(row)
     searches = list(dict.fromkeys(row["search"] for row in rows))
-    more = more or {}
-    body = [
-        [
-            str(line),
-            *(_means(by_search[one]) for one in searches),
-            *(cell(by_search) for cell in more.values()),
-        ]
-        for line, by_search in found.items()
-    ]
-    return _markdown([first, *searches, *more], body)
+    body = [[str(line), *(_means(some[one]) for one in searches)] for line, some in found.items()]
+    return _markdown([first, *searches], body)
 
 
 def _means(rows: Sequence[Row]) -> str:
@@ -310,6 +288,7 @@ def quality(values: str) -> Callable[[Path], str]:
 TABLES: dict[str, Callable[[Path], str]] = {
     "found-units": found_units,
     "default-search": default_search,
+    "bounded-search": bounded_search,
     "by-units": by_units,
     "calibration": calibration,
     "calibration-rates": calibration_rates,
