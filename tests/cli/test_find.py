@@ -22,7 +22,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal, tmp_path):
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
     assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 303" in done.out
-    tables = ("Units", "hidden.0:", "2 of 2", "Runs", "class 0", "→ plural", "Fidelity: the edit closes")
+    tables = ("Units", "hidden.0:", "2 of 2", "Runs", "class 0", "→ plural", "Fidelity: of the gap")
     for part in (*tables, "Control, best run: 99 random sets", "Next: Make the missing checks"):
         assert part in done.out
     assert f"read {tmp_path / 'r' / 'report.html'}" in done.out

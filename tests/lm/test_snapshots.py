@@ -93,7 +93,7 @@ def test_what_is_there_already(learn, tmp_path):
     assert sorted(path.name for path in kept.iterdir()) == ["model-2K", "model-3K"]
     assert {card(path)["training"]["settings"]["rate"] for path in kept.iterdir()} == {0.01}
     (kept / "thesis.tex").write_text("years of work")
-    with pytest.raises(PivotalError, match=r"thesis\.tex is not one"):
+    with pytest.raises(PivotalError, match=r"thesis\.tex is not a trained model"):
         learn(snapshots="1K", overwrite=True)
     assert (kept / "model-2K").is_dir() and (kept / "thesis.tex").is_file()
 
