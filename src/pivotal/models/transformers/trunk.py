@@ -158,7 +158,8 @@ class Trunk:
         with suppress(_Reached), hooked([self._caught(block, entries, stop=True)]):
             self._forward(layout, past, 1, start, entries.get(start))
         if len(entries) > _ENTRIES:
-            del entries[next(iter(entries))]  # the oldest
+            # Not one that the first pass has kept: a resumed search must begin at the same blocks.
+            del entries[list(entries)[KEPT]]
 
     def _caught(self, block: int, entries: dict[int, Tensor], *, stop: bool = False) -> Any:
         """Cache the input of a block in a pass. Returns the handle that removes the hook."""
