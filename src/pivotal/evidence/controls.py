@@ -54,9 +54,7 @@ def random_control(examination: Examination, train: Problem, sets: int, terms: T
     """
     examined = examination.sample(_PREFIXES, seed)
     part = examined.problem
-    accuracy = float(
-        examined.flipped.mean()
-    )  # in double precision, as below: a set that flips as many must count
+    accuracy = float(examined.flipped.mean())  # in double precision: a set that flips as many must count
     mask = matched_sets(examination.intervention, part, sets, seed)
     # What must stay is part of the training problem only.
     judges = part if train.kept is None else train.sample(_PREFIXES, seed)
