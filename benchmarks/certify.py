@@ -2,15 +2,14 @@
 
 python benchmarks/certify.py INTERVENTION --steps single [--exact] [--limit 150] [--out certificate.json]
 
-INTERVENTION is a folder, or the numbers of units with commas between them (as the paper counts, from 1), whose values
-are then fitted first. With `--limit` it stops after so many seconds and says how far it has got. Seconds of the
+INTERVENTION is a folder, or names of units with commas between them, such as hidden.0:122, whose values are then fitted
+first. With `--limit` it stops after so many seconds and says how far it has got. Seconds of the
 processor, in brackets, are what counts where others use it as well.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import encode
 from pivotal.report.certified import sentences, verdict
 from pivotal.searches.base import Progress, interventions_of
 from pivotal.searches.tools.refit import Refit
@@ -78,11 +78,11 @@ class Phases:
         return time.perf_counter()
 
 
-def fitted(numbers: list[int], question: Question, device: str | None) -> Intervention:
-    """The units with these numbers, their values fitted to all pairs."""
+def fitted(names: list[str], question: Question, device: str | None) -> Intervention:
+    """The units with these names, their values fitted to all pairs."""
     problem: Problem = problem_of(question, model_of(question, device), question.load_pairs())
     mask = torch.zeros(1, len(problem.labels), len(problem.space), device=problem.model.device)
-    mask[:, :, [number - 1 for number in numbers]] = 1.0
+    mask[:, :, [problem.space.flat(problem.model.unit(name)) for name in names]] = 1.0
     values = Refit(_TERMS, updates=120).fit(problem, mask).values
     return interventions_of(problem, mask.bool(), values)[0]
 
@@ -106,7 +106,7 @@ def main() -> None:
     if folder.is_dir():
         intervention = Intervention.load(folder)
     else:
-        intervention = fitted([int(n) for n in args.intervention.split(",")], question, args.device)
+        intervention = fitted(args.intervention.split(","), question, args.device)
     phases = Phases(args.limit)
     effort = Effort(candidates=0, pairs="all") if args.exact else Effort()
     started = time.perf_counter()
@@ -121,12 +121,12 @@ def main() -> None:
     seconds = time.perf_counter() - started
     print(verdict(made), *sentences(made), sep="\n")
     print(
-        f"{seconds:.1f} s with the model's loading; {made['seconds']:.1f} s and {made['nodes']:,} node evaluations"
+        f"{seconds:.1f} s with the model's loading; {made.seconds:.1f} s and {made.nodes:,} node evaluations"
     )
     if torch.cuda.is_available():
         print(f"at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB of the GPU's memory")
     if args.out is not None:
-        args.out.write_text(json.dumps({**made, "phases": phases.spent}, indent=1))
+        args.out.write_text(encode({"certificate": made, "phases": phases.spent}))
 
 
 if __name__ == "__main__":
