@@ -103,7 +103,7 @@ class Exchanges:
 def sources_of(asked: Sequence[Asked]) -> tuple[Counterfactuals, list[int]]:
     """The tree of the source prompts up to the entity's last token, and the node of that token for each."""
     ids = [one.ids[: one.place + 1] for one in asked]
-    tree = PrefixTree.build(ids, [one.place for one in asked], [0] * len(ids), "single")
+    tree = PrefixTree.build(ids, directions=[0] * len(ids), steps="every")
     return Counterfactuals(tree), tree.leaf.tolist()
 
 
@@ -239,7 +239,8 @@ class Setup:
         """The states of the base entities of the target attribute."""
         those = [one for one in self.those["train"] if one.attribute == self.target]
         sources, at = sources_of([one.base for one in those])
-        return sources.states(self.model, self.model.unit_space(self.site))[self.site][at], those
+        rows = torch.tensor(at) - 1  # every node but the root has a row
+        return sources.states(self.model, self.model.unit_space(self.site))[self.site][rows], those
 
 
 Candidates = Iterator[tuple[dict[str, Any], int, Method]]

@@ -56,7 +56,7 @@ def test_a_text_is_not_begun_that_will_become_too_long():
     assert len(text.split()) == 64
     with pytest.raises(PivotalError, match=r"at most 63 tokens.* has 64"):
         lm.generate("The doctor", words=63)
-    with pytest.raises(PivotalError, match="must be 1 or more, but it is -1"):
+    with pytest.raises(PivotalError, match="k must be a whole number, 1 or more, but it is -1"):
         lm.next_words("The doctor", k=-1)
 
 
