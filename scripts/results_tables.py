@@ -64,20 +64,17 @@ def default_search(folder: Path) -> str:
 
 
 def bounded_search(folder: Path) -> str:
-    """The default search with a bound on KL beside the rival of the same cell and seed whose KL is next above it."""
-    rivals = [
-        row
+    """The default search with the KL of `learned`, in the same cell and run, as a bound, beside `learned`."""
+    learned = {
+        (row["cell"], row["seed"]): row
         for row in _rows(folder, "searches")
-        if row["max_units"] is None and row["search"] in ("learned", "attribution")
+        if row["search"] == "learned" and row["max_units"] is None
+    }
+    body = [
+        [row["cell"].removeprefix("wiki-lstm "), _means([row]), _means([learned[row["cell"], row["seed"]]])]
+        for row in _rows(folder, "searches_bound")
     ]
-    body = []
-    for row in _rows(folder, "searches_bound"):
-        same = [one for one in rivals if (one["cell"], one["seed"]) == (row["cell"], row["seed"])]
-        rival = min((one for one in same if one["kl"] >= row["kl"]), key=lambda one: one["kl"])
-        scores = [f"{percent(one['flips'])} / {number(one['kl'], 3)}" for one in (row, rival)]
-        seconds = f"{row['cpu_seconds']:.0f}"
-        body.append([row["cell"].removeprefix("wiki-lstm "), scores[0], rival["search"], scores[1], seconds])
-    return _markdown(["cell", "exchange, bounded", "rival", "its scores", "CPU s"], body)
+    return _markdown(["cell", "exchange, bounded", "learned"], body)
 
 
 def by_units(folder: Path) -> str:
