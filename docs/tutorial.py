@@ -16,7 +16,7 @@ model = pivotal.load_model("wiki-lstm")
 model
 
 # %% [markdown]
-# After *The doctors near the car* the model predicts a plural verb. Which of its 1,300 units decide that?
+# After *The doctors near the car* the model predicts a plural verb. Which of its 1,300 units switch that?
 
 # %%
 for word, probability in model.next_words("The doctors near the car", k=3):
@@ -121,7 +121,7 @@ except pivotal.PivotalError as error:
 # %% [markdown]
 # ## Another question
 #
-# Do the number units also decide reflexive pronouns, *himself* or *themselves*? The search has seen none of them. Here
+# Do the number units also switch reflexive pronouns, *himself* or *themselves*? The search has seen none of them. Here
 # the pairs are bundled; your own can come from [a file or from code](bring-your-own-pairs.md).
 
 # %%
