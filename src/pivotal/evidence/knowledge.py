@@ -60,7 +60,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
                 pairs=int((expected == i).sum()),
                 accuracy=accuracy(expected == i),
                 preferred=int((preferred == i).sum()),
-                prefixes=len(np.unique(problem.tree.leaf[preferred == i])),
+                prefixes=len(np.unique(problem.prefix_ids[preferred == i])),
             )
             for i, label in enumerate(problem.labels)
         },
@@ -150,8 +150,8 @@ def without_forms(pairs: PairSet) -> tuple[str, ...]:
 def prefixes_to_flip(problem: Problem) -> dict[str, int]:
     """For each label, the number of distinct prefixes after which the model prefers the other label's word. Unlike
     `knowledge_of`, this does not need the whole vocabulary."""
-    leaf, direction = problem.whole.tree.leaf, problem.whole.direction
-    return {label: len(np.unique(leaf[direction == i])) for i, label in enumerate(problem.labels)}
+    prefix, direction = problem.whole.prefix_ids, problem.whole.direction
+    return {label: len(np.unique(prefix[direction == i])) for i, label in enumerate(problem.labels)}
 
 
 def few_to_flip(
