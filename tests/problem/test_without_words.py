@@ -1,6 +1,5 @@
 """Pairs without words: what the edited model says next, compared with what it says untouched and after the partner."""
 
-import dataclasses
 from functools import cache
 from importlib.util import find_spec
 
@@ -124,9 +123,11 @@ def test_a_prompt_that_begins_with_its_partner_has_a_gap():
     assert np.isfinite(gap.from_cue).all() and (gap.asked > 0).all()
 
 
-def test_what_is_read_as_unknown_or_in_lower_case_stays_without_words():
-    assert not prompts().lower().asks_words
-    assert dataclasses.replace(prompts(), pairs=prompts().pairs[:2]).asks_words is False
+def test_a_prompt_whose_partner_is_too_long_for_the_model_is_left_out(monkeypatch):
+    monkeypatch.setattr(model(), "longest", 2)
+    pairs = prompt_pairs({"short": ["The noun0a", "The noun0b"], "long": ["The noun0a near", "The noun0c"]})
+    problem = Problem(model(), pairs)
+    assert problem.rejected.reasons == {"longer than the 2 tokens that have a position": 2}
 
 
 @pytest.mark.parametrize(

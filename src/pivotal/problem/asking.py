@@ -72,9 +72,7 @@ class Asking:
         except PivotalError as error:
             raise self._with_words(str(error), pair.words) if pair.asks_words else error from None
         contrast = _once(self._contrasts, pair.words, self._contrast) if pair.asks_words else _NOTHING
-        ids = encoding.ids + contrast.shared
-        if self.model.longest is not None and len(ids) > self.model.longest:
-            raise PivotalError(f"longer than the {self.model.longest} tokens that have a position")
+        ids = checked_length(self.model, encoding.ids + contrast.shared)
         cue = None if pair.cue is None else encoding.last_token_of(pair.cue)
         if cue is None and self.steps == "single":
             raise PivotalError("no cue, which a single step needs")
@@ -136,6 +134,13 @@ class Asking:
                     raise PivotalError(f"no token shows that the word is complete: {word}")
                 sides[side] |= ends
         return tuple(sorted(sides[0])), tuple(sorted(sides[1]))
+
+
+def checked_length(model: LanguageModel, ids: Tokens) -> Tokens:
+    """Some tokens. Raises PivotalError if they are more than the model can read."""
+    if model.longest is not None and len(ids) > model.longest:
+        raise PivotalError(f"longer than the {model.longest} tokens that have a position")
+    return ids
 
 
 def _shared(sequences: list[Tokens]) -> int:

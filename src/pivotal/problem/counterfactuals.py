@@ -17,7 +17,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Recorder, Sources
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding
-from pivotal.problem.asking import AskedPair
+from pivotal.problem.asking import AskedPair, checked_length
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.units import Site, UnitSpace
 
@@ -86,11 +86,11 @@ def match(
     for i, (pair, one, to) in enumerate(zip(pairs, asked, direction.tolist(), strict=True)):
         try:
             own, other = _encoded(model, pair, to, encodings)
+            others.append(checked_length(model, (*other.ids, *one.ids[len(own.ids) :])))
         except PivotalError as error:
             reasons[str(error)] += 1
             continue
         chosen.append(i)
-        others.append((*other.ids, *one.ids[len(own.ids) :]))
         places.append(_aligned(own, other, len(one.ids)))
     tree = PrefixTree.build(others, directions=[0] * len(others), steps="every")
     paths = [tree.path(int(leaf)) for leaf in tree.leaf]
