@@ -51,10 +51,10 @@ def test_the_reason_names_unknown_words_of_the_prefix_and_of_the_answers():
 
 def test_counterfactuals_are_read_alike():
     pair = replace(
-        pairs("the cat near zebra")[0], counterfactuals=("the cat near zebra", "the cats near zebra")
+        pairs("the cat near zebra")[0], counterfactuals=("the cat near zebra", "the lions near zebra")
     )
     (read,) = with_unknown(model(), PairSet("one", ("a", "b"), (pair,)))
-    assert read.counterfactuals == ("the cat near <unk>", "the cats near <unk>")
+    assert read.counterfactuals == ("the cat near <unk>", "the lions near <unk>"), "not the cue"
 
 
 @pytest.mark.parametrize(

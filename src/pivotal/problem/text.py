@@ -86,8 +86,8 @@ def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool
 def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     """The pairs with the words of prefixes that the model does not know replaced by its word for unknown words.
 
-    A pair whose cue is not known stays as it is, and is later left out: it would ask about a word that the model cannot
-    tell from others. The notes of the set say how many pairs were changed and how many have such a cue.
+    No cue is replaced, because the model could not tell it from others. A pair whose cue is not known stays as it is and
+    is later left out, and so is a counterfactual prefix whose cue is not known. The notes of the set say how many pairs were changed and how many have such a cue.
     """
     unk = model.vocabulary.unknown_word
     if unk is None:
@@ -95,17 +95,16 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     knows, changed, cues, read = cache(model.vocabulary.knows), 0, 0, []
     unknown: Counter[str] = Counter()
     for pair in pairs:
-        words = pair.prefix.split(" ")
-        strange = [word for word in words if not knows(word)]
+        strange = [word for word in pair.prefix.split(" ") if not knows(word)]
         if strange and pair.cue is not None and not knows(pair.cue_word):
             cues += 1
         elif strange:
             changed += 1
             unknown.update(strange)
-            first, second = (
-                _known(text.split(" "), knows, unk) if text else "" for text in pair.counterfactuals
+            prefix, first, second = (
+                _known(text, knows, unk, pair.cue) for text in (pair.prefix, *pair.counterfactuals)
             )
-            pair = replace(pair, prefix=_known(words, knows, unk), counterfactuals=(first, second))
+            pair = replace(pair, prefix=prefix, counterfactuals=(first, second))
         read.append(pair)
     notes = []
     if changed:
@@ -119,8 +118,8 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     return replace(pairs, pairs=tuple(read), notes=(*pairs.notes, *notes)) if notes else pairs
 
 
-def _known(words: list[str], knows: Callable[[str], bool], unk: str) -> str:
-    return " ".join(word if knows(word) else unk for word in words)
+def _known(text: str, knows: Callable[[str], bool], unk: str, cue: int | None) -> str:
+    return " ".join(word if at == cue or knows(word) else unk for at, word in enumerate(text.split()))
 
 
 def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
