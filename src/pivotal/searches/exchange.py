@@ -178,13 +178,14 @@ class _Step:
     def begin(self, start: Intervention | None) -> _Walk:
         """The set before the first round: the given one, or the units that do most beside one another."""
         search, problem = self._search, self._problem
-        natural = problem.with_values("natural") if problem.values == "unbounded" else problem
-        gain, values = alone(natural.sample(search.prefixes, self._seed), search.terms)
         price = search.terms.first_price(problem)
         if start is None:
+            natural = problem.with_values("natural") if problem.values == "unbounded" else problem
+            gain, values = alone(natural.sample(search.prefixes, self._seed), search.terms)
             mask = self._chosen(gain, values, price)
         else:
             mask, values = (part[0] for part in dense(start, problem.space, problem.model.device))
+            values = values.clamp(*problem.bounds())
         return _Walk(mask.bool(), values, price, torch.tensor(torch.inf), over=bool(mask.any(0).all()))
 
     def _chosen(self, gain: Float[Tensor, " units"], values: SetValues, price: Price) -> SetMask:
@@ -272,6 +273,5 @@ class _Step:
 
     def _first_sites(self, masks: HardMasks) -> Int[Tensor, " sets"]:
         """The number of the first site with a unit of each set."""
-        widths = [site.width for site in self._problem.space.sites]
-        ends = torch.tensor(widths, device=masks.device).cumsum(0)
+        ends = torch.tensor([site.width for site in self._problem.space.sites], device=masks.device).cumsum(0)
         return torch.bucketize(masks.any(1).int().argmax(1), ends, right=True)
