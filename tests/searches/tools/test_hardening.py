@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from tests.planted import BOTH_STEPS, PAIRS, mask_of, planted_problem
+from tests.planted import BOTH_STEPS, PAIRS, mask_of, planted_problem, pushed
 
 from pivotal import Problem
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.searches import LearnedMask
 from pivotal.searches.base import Attempt, Stages
-from pivotal.searches.tools.hardening import Hardening
+from pivotal.searches.tools.hardening import Hardening, prune
 from pivotal.searches.tools.learner import filled
 from pivotal.searches.tools.refit import Refit
 
@@ -128,6 +128,13 @@ def test_a_run_that_loses_a_unit_at_the_end_is_refitted():
     found = hardening.run(problem, mask.float(), mask, values, 4, Attempt())
     assert [len(one.units) for one in found.interventions] == [3, 3]
     assert problem.work.backward == (20 + 20 + 20) * problem.tree.n_live
+
+
+def test_what_pruning_loses_is_counted_for_both_directions_together():
+    problem = planted_problem()
+    mask, values = pushed(problem, size=0.9)
+    less = prune(problem, Terms(), mask.bool(), values, 0.2, shared=False)
+    assert 0.8 <= float(problem.run(less.float(), values).flips()[0]) < 1
 
 
 # -- inside the natural range --------------------------------------------------------------------------------

@@ -230,14 +230,13 @@ def prune(
             excess = terms.excess(problem, terms.costs(problem, outcome))
             within = excess <= allowed[[part.run for part, _ in some]]
             accuracy += torch.where(within, terms.reached(problem, outcome, drawn), -torch.inf).tolist()
-        going_on = []
-        for part in parts:
-            reached, unit = max((a, u) for a, (p, u) in zip(accuracy, trials, strict=True) if p == part)
-            if reached >= best[part.run] - tolerance:
-                mask[part.run, part.directions, unit] = False
-                best[part.run] = max(best[part.run], reached)
-                going_on.append(part)
-        parts = going_on
+        ranked = sorted(zip(accuracy, trials, strict=True), key=lambda one: (one[0], one[1][1]))
+        for run, (reached, part, unit) in {p.run: (a, p, u) for a, (p, u) in ranked}.items():
+            if reached >= best[run] - tolerance:
+                mask[run, part.directions, unit] = False
+                best[run] = max(best[run], reached)
+            else:
+                parts = [one for one in parts if one.run != run]
 
 
 @torch.no_grad()
