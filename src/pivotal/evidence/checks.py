@@ -77,11 +77,12 @@ def interchange(examination: Examination) -> Interchange | None:
     problem, intervention = examination.problem, examination.intervention
     exact = problem.values == "interchange"
     prefixes = 0 if exact else _EXCHANGED
-    examined, sample = examination.sample(prefixes).matched, problem.whole.sample(prefixes)
+    examined, whole = examination.sample(prefixes).matched, problem.whole
+    sample = whole.sample(prefixes * len(whole) // len(problem))
     if examined is None:
         return None
     asked, outcome = examined.exchanged
-    few, whole = outcome.flipped().cpu().numpy()
+    few, whole_site = outcome.flipped().cpu().numpy()
     kl, whole_kl = asked.untouched.mean(outcome.states, _drawn(asked)).tolist()
     mask, values = dense(intervention, asked.space, asked.model.device)
     fixed = examined.flipped
@@ -101,7 +102,7 @@ def interchange(examination: Examination) -> Interchange | None:
         accuracy=accuracy,
         flipped=examined.share(few),
         by_direction=examined.by_direction(few),
-        whole_site=examined.share(whole),
+        whole_site=examined.share(whole_site),
         fixed=examined.share(fixed),
         kl=kl,
         whole_site_kl=whole_kl,
