@@ -279,7 +279,7 @@ def _most_flips(scored: list[_Scored]) -> _Scored:
 
 
 def _prefixes(problem: Problem) -> int:
-    return len(np.unique(problem.tree.leaf))
+    return len(np.unique(problem.examples.leaves))
 
 
 def _drawn(

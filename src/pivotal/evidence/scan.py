@@ -150,7 +150,7 @@ class Scan:
             best, where = Scores(scores.score.view(shape), scores.accuracy.view(shape)).best(1)
             parts.append((best.score.sum(-1), best.accuracy.sum(-1), combinations[where]))
         score, accuracy, point = (torch.cat(part) for part in zip(*parts, strict=True))
-        look = Look(len(units), len(np.unique(sample.tree.leaf)), points)
+        look = Look(len(units), len(np.unique(sample.examples.leaves)), points)
         return Tried(units, grid, point, score, accuracy, (look,))
 
     def _at(
