@@ -37,11 +37,6 @@ def test_scores_checks_and_traces_share_one_run(problem, found):
     assert problem.work.forward == before + 2 * problem.tree.n_live
 
 
-def test_what_is_known_already_is_not_computed_again(problem, found):
-    knowledge = Examination(found, problem).knowledge
-    assert Examination(found, problem, knowledge=knowledge).knowledge is knowledge
-
-
 def test_the_example_is_the_flipped_pair_of_median_strength(problem, found):
     weak = found.without(0)
     examination = Examination(weak, problem)

@@ -39,8 +39,7 @@ def redundancy(
         left = train.without([train.space.unit(flat) for flat in used.nonzero()[:, 0].tolist()])
         mask, at = dense(search.solve(left, runs=1, seed=seed).best, train.space, train.model.device)
         mask = mask * ~used  # a search may hand over a unit that it could not set
-        if not mask.any():
-            ended = True
+        if ended := not mask.any():
             break
         (found,) = interventions_of(train, mask.bool(), at)
         further = Examination(found, test)
