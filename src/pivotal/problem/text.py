@@ -86,9 +86,9 @@ def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool
 def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     """The pairs with the words of prefixes that the model does not know replaced by its word for unknown words.
 
-    No cue is replaced, because the model could not tell it from others. A pair whose cue is not known stays as it is and
-    is later left out, as is a counterfactual prefix whose cue is not known. The notes of the set say how many pairs were
-    changed and how many have such a cue.
+    No cue is replaced, because the model could not tell it from others. A pair whose cue is not known stays as it is
+    and is later left out, as is a counterfactual prefix whose cue is not known. The notes of the set say how many pairs
+    were changed and how many have such a cue.
     """
     unk = model.vocabulary.unknown_word
     if unk is None:
