@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.models.tiny import PREFIXES, _usual, tokenizer
+from tests.models.tiny import PREFIXES, _usual, random_model, tokenizer
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -135,6 +135,15 @@ def test_a_block_within_a_block_has_an_attention_and_neurons():
 
 def test_what_is_not_behind_the_attention_is_not_its_site():
     assert {name.partition(".")[0] for name in places("jetmoe")} == {"resid"}
+
+
+def test_an_adapter_is_a_part_of_the_projection_that_it_changes():
+    peft = pytest.importorskip("peft")
+    adapter = peft.LoraConfig(target_modules="all-linear", init_lora_weights=False)
+    lm = TransformersLM("adapted", peft.get_peft_model(random_model("llama"), adapter), tokenizer())
+    attended = lm.network.get_submodule("base_model.model.model.layers.1.self_attn.o_proj")
+    assert next(tap.module for tap in lm.taps if tap.site.name == "attn.1") is attended
+    assert lm.writes([lm.unit("attn.2:3")]) is None, "No single matrix of it says what a unit writes."
 
 
 @pytest.mark.parametrize("kind", UNUSUAL)

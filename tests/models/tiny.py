@@ -62,13 +62,12 @@ def _gpt2_like(**more: Any) -> dict[str, Any]:
 
 
 def _falcon(**more: Any) -> dict[str, Any]:
-    usual = _usual(**more)
-    del usual["intermediate_size"]
-    return usual
+    return {name: value for name, value in _usual(**more).items() if name != "intermediate_size"}
 
 
 _GROUPED = {"num_key_value_heads": 2}
 _HEADS = {**_GROUPED, "head_dim": 6}
+_PER_LAYER = {"hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": VOCABULARY}
 
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("gpt2", _gpt2_like()),
@@ -76,11 +75,12 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neo": ("gpt_neo", _usual(attention_types=[[["global", "local", "global"], 1]], window_size=32)),
     "gptj": ("gptj", _gpt2_like(rotary_dim=4)),
     "llama": ("llama", _usual(**_GROUPED)),
-    "qwen2": ("qwen2", _usual(**_GROUPED)),
     "qwen3": ("qwen3", _usual(**_HEADS)),
     "gemma2": ("gemma2", _usual(**_HEADS, sliding_window=32, final_logit_softcapping=3.0)),
     "gemma2, short window": ("gemma2", _usual(**_HEADS, sliding_window=3, final_logit_softcapping=3.0)),
     "gemma3": ("gemma3_text", _usual(**_HEADS, sliding_window=32)),
+    # reads images too, so that the settings of its texts are a part of its configuration
+    "gemma4": ("gemma4", {"text_config": _usual(**_HEADS, final_logit_softcapping=3.0, **_PER_LAYER)}),
     "mistral, short window": ("mistral", _usual(**_GROUPED, sliding_window=3)),
     "phi3": ("phi3", _usual(**_GROUPED)),
     "gpt_neox": ("gpt_neox", _usual()),
@@ -95,7 +95,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "mamba2": ("mamba2", {**_usual(state_size=4), "num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 4}),
     "rwkv": ("rwkv", _usual(attention_hidden_size=16, rescale_every=2)),
 }  # fmt: skip
-PACKED = {"gpt2", "gptj", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt_neox", "opt", "falcon"}
+PACKED = {"gpt2", "gptj", "llama", "qwen3", "gemma2", "gemma3", "gemma4", "phi3", "gpt_neox", "opt", "falcon"}
 PACKED |= {"cohere", "granite", "mixtral"}
 
 

@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.templates import render
 from pivotal.files import write_atomically, write_text
+from pivotal.models.transformers.anatomy import is_transposed, matrix_of
 from pivotal.models.transformers.gguf import untied
 from pivotal.units import Steps
 
@@ -59,7 +60,7 @@ class WeightChange:
                 "units of other sites (--sites mlp, attn or head)."
             )
         weight, values = projection(target, edit), torch.tensor(edit.values)
-        transposed, held = _is_transposed(edit.tap.module), edit.held
+        transposed, held = is_transposed(edit.tap.module), edit.held
         if edit.basis is None:
             reads = torch.zeros(len(held), weight.shape[1])
             reads[range(len(held)), held] = 1.0
@@ -72,23 +73,18 @@ class WeightChange:
 
 def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
     """The weights of the projection that an edited activation enters, in float32."""
-    module = edit.tap.module
-    weight = getattr(module, "weight", None)
-    if not isinstance(weight, Tensor) or not (isinstance(module, nn.Linear) or _is_transposed(module)):
+    weight, kind = matrix_of(edit.tap.module), type(edit.tap.module)
+    if weight is None:
         raise PivotalError(
-            f"{target} needs a linear projection; {edit.path} is a {type(module).__name__}. Export it to snippet."
+            f"{target} needs a projection that is a single matrix of floating-point numbers, but {edit.path} is a "
+            f"{kind.__module__}.{kind.__name__}. Export it to snippet."
         )
     if weight.is_meta:
         raise PivotalError(
             f"{target} needs the weights in memory, but those of {edit.path} are on the disk because the model is "
             "larger than the device. Load it on the CPU with --device cpu."
         )
-    return (weight.T if _is_transposed(module) else weight).detach().to("cpu", torch.float32)
-
-
-def _is_transposed(module: nn.Module) -> bool:
-    """Whether a projection stores its weights as inputs x outputs, like the Conv1D of GPT-2."""
-    return type(module).__name__ == "Conv1D"
+    return weight.detach().to("cpu", torch.float32)
 
 
 def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:

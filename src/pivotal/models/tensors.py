@@ -58,16 +58,32 @@ def wide(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x.float() if x.dtype.itemsize < 4 else x
 
 
+def loaded(module: torch.nn.Module, name: str, device: torch.device | str = "cpu") -> Float[Tensor, "..."]:
+    """A weight of a module that accelerate has spread: on the device, if it is loaded on use only."""
+    path, _, own = name.rpartition(".")
+    part = module.get_submodule(path)
+    if getattr(part, own).is_meta:
+        from accelerate.utils import align_module_device
+
+        with align_module_device(part, device):
+            return getattr(part, own).detach()
+    return getattr(part, own).detach()
+
+
 @torch.no_grad()
 def checksum(model: torch.nn.Module) -> str:
     """A checksum of all weights. Integer sums make it independent of the device and the order of summation."""
-    digest = hashlib.sha256()
+    digest, period = hashlib.sha256(), 65_521
     for name, tensor in sorted(model.state_dict().items()):
-        flat = tensor.detach().contiguous().reshape(-1)
-        number = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.dtype.itemsize]
-        bits = flat.view(number).to(torch.int64)
-        place = torch.arange(len(bits), device=bits.device) % 65_521 + 1
-        digest.update(f"{name} {tuple(tensor.shape)} {int(bits.sum())} {int((bits * place).sum())}".encode())
+        number = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.dtype.itemsize]
+        sums = []
+        # In parts: the 64-bit numbers of an embedding would take several times its memory.
+        whole = loaded(model, name) if tensor.is_meta else tensor.detach()
+        for part in whole.contiguous().reshape(-1).view(number).split(16 * period):
+            bits, place = part.to(torch.int64), torch.arange(len(part), device=part.device) % period + 1
+            sums.append(torch.stack([bits.sum(), (bits * place).sum()]))
+        plain, placed = torch.stack(sums).sum(0).tolist()
+        digest.update(f"{name} {tuple(tensor.shape)} {plain} {placed}".encode())
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError
 from pivotal.models.hooks import Tap, check_causal, first_input, first_of, hooked, with_first_input
-from pivotal.models.tensors import wide
+from pivotal.models.tensors import loaded, wide
 from pivotal.units import Site
 
 _STEPS = 6
@@ -101,14 +101,12 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     return Anatomy(blocks, in_order, head, outputs, calls[head].args[0], logits)
 
 
-def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
+def _heads(model: Any, attention: nn.Module, width: int) -> int | None:
     """The number of heads in the input of an attention's output projection; None if it is unknown.
 
     The configuration gives the number, and one of the module's attributes must equal the resulting width of a head.
     """
-    config: Any = model.config
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    heads = getattr(text, "num_attention_heads", None)
+    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
     if not isinstance(heads, int) or heads < 1 or width % heads:
         return None
     parts = [part for part in attention.modules() if not hasattr(part, "weight")]
@@ -133,7 +131,10 @@ def _projections(block: nn.Module, calls: _Calls) -> list[tuple[str, nn.Module, 
     chosen: list[tuple[str, nn.Module, nn.Module, _Call]] = []
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
     for child in block.children():
-        projections = [(child, m, calls[m]) for m in child.modules() if _projects(m, calls, width)]
+        parts = [m for m in child.modules() if _projects(m, calls, width)]
+        # An adapter contains the projection that it changes.
+        inner = {part for m in parts for part in m.modules() if part is not m}
+        projections = [(child, m, calls[m]) for m in parts if m not in inner]
         projections.sort(key=lambda entry: entry[2].order)
         attends = "attention" in type(child).__name__.lower()
         if (
@@ -196,6 +197,21 @@ def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Mod
     return {part for part in parts if part in was and part in now and differ(was[part], now[part])}
 
 
+def is_transposed(module: nn.Module) -> bool:
+    """Whether a projection stores its weights as inputs x outputs, like the Conv1D of GPT-2."""
+    return type(module).__name__ == "Conv1D"
+
+
+def matrix_of(module: nn.Module) -> Float[Tensor, "outputs inputs"] | None:
+    """The matrix W of a projection that computes W x + b. None for another module, such as one with an adapter, or with
+    quantised weights."""
+    weight = getattr(module, "weight", None)
+    linear = isinstance(module, nn.Linear) or is_transposed(module)
+    if not linear or not isinstance(weight, Tensor) or not weight.is_floating_point():
+        return None
+    return weight.T if is_transposed(module) else weight
+
+
 def _changed(value: Any, change: float) -> Any:
     if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3:
         value = value.clone()
@@ -241,10 +257,11 @@ class Head:
     @torch.no_grad()
     def of(anatomy: Anatomy, config: Any) -> Head:
         """Determine scale and cap from the probe's logits, because models apply them in different ways."""
-        weight, bias = _parameters(anatomy.head, anatomy.states.device)
+        module, device = anatomy.head, anatomy.states.device
+        bias = None if getattr(module, "bias", None) is None else loaded(module, "bias", device)
+        weight = loaded(module, "weight", device)
         logits = anatomy.logits.to(weight.device, torch.float32)
-        plain = Head(weight, bias)
-        raw = plain(anatomy.states.to(weight.device))
+        raw = Head(weight, bias)(anatomy.states.to(weight.device))
         largest = float(logits.abs().max().clamp(min=1.0))
         tolerance = _TOLERANCE if anatomy.states.dtype.itemsize >= 4 else 0.05
         found: list[tuple[float, Head]] = []
@@ -252,7 +269,7 @@ class Head:
             before = logits if cap is None else cap * (logits / cap).clamp(-0.999999, 0.999999).atanh()
             scale = float((before * raw).sum() / raw.square().sum())
             for tried in (1.0, scale):
-                head = Head(plain.weight, plain.bias, tried, cap)
+                head = Head(weight, bias, tried, cap)
                 error = float((head._finish(raw) - logits).abs().max())
                 if error <= tolerance * largest:
                     found.append((error, head))
@@ -262,7 +279,7 @@ class Head:
             return next(head for error, head in found if error <= 2 * least)
         raise PivotalError(
             "A model's logits must be its output projection, scaled or capped, but those of "
-            f"{type(anatomy.head).__name__} are something else. Wrap the model in pivotal.models.module.ModuleLM."
+            f"{type(module).__name__} are something else. Wrap the model in pivotal.models.module.ModuleLM."
         )
 
     def __call__(
@@ -291,17 +308,7 @@ class Head:
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
 
 
-def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    weight, bias = head.weight, getattr(head, "bias", None)
-    assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
-    if weight.is_meta:  # spread over devices by accelerate, which loads the weights on use
-        from accelerate.utils import align_module_device
-
-        with align_module_device(head, device):
-            return _parameters(head, device)
-    return weight.detach(), None if bias is None else bias.detach()
-
-
 def _caps(config: Any) -> list[float]:
     """The numbers of a configuration that may be the cap of the logits."""
-    return [float(v) for k, v in config.to_dict().items() if "cap" in k and type(v) in (int, float) and v > 0]
+    settings = config.get_text_config().to_dict().items()
+    return [float(v) for k, v in settings if "cap" in k and type(v) in (int, float) and v > 0]

@@ -20,7 +20,7 @@ from pivotal.models.hooks import Tap, check_not_lent, first_of, hooked, lock_of
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.tensors import checksum, wide
-from pivotal.models.transformers.anatomy import Head, examine, probe_tokens
+from pivotal.models.transformers.anatomy import Head, examine, matrix_of, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import KEPT, Past, Trunk
@@ -117,10 +117,8 @@ class TransformersLM(ChunkedLM):
 
     def describe(self) -> str:
         """One line about how this model reads sentences."""
-        before = self.vocabulary.priming_text()
-        reads = (
-            f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
-        )
+        bos = self.vocabulary.priming_text()
+        reads = f"reads {bos} before every sentence" if bos else "reads nothing before a sentence (no BOS)"
         how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
         return f"{self.name}: {type(self.network).__name__}, {reads}, computes {how}"
 
@@ -139,11 +137,10 @@ class TransformersLM(ChunkedLM):
                 column = torch.zeros(width, device=self.device)
                 column[unit.index] = 1.0
             else:
-                weight = tap.module.weight
-                if not self._writes_straight or not isinstance(weight, Tensor) or weight.is_meta:
+                weight = matrix_of(tap.module)
+                if not self._writes_straight or weight is None or weight.is_meta:
                     return None
-                linear = isinstance(tap.module, nn.Linear)  # GPT-2's Conv1D stores the transpose
-                column = weight[:, unit.index] if linear else weight[unit.index]
+                column = weight[:, unit.index]
             if len(column) != width:
                 return None
             written.append(column.to(self.device).float())
@@ -200,9 +197,10 @@ class TransformersLM(ChunkedLM):
         return _LONGEST_ROW_CPU if self.device.type == "cpu" else _LONGEST_ROW
 
     def fixed(self, prepared: PreparedChunks, runs: int) -> PreparedChunks | None:
-        """Only a tree that is one packed row has a fixed shape."""
+        """Only a tree that is one packed row has a fixed shape. A recording is of one device."""
         division = self.division(prepared, runs)
-        if len(division.chunks) > 1 or division.chunks[0].layout.sees is None:
+        spread = len({weight.device for weight in self.network.parameters()}) > 1
+        if spread or len(division.chunks) > 1 or division.chunks[0].layout.sees is None:
             return None
         (chunk,) = division.chunks
         return PreparedChunks(None, Division(0, [Chunk(chunk.layout, chunk.past)], division.order))
