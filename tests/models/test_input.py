@@ -105,13 +105,9 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step():
 
 
 def test_a_model_says_how_it_was_loaded():
-    own = TransformersLM("tiny", random_model("llama"), tokenizer(bos=True))
-    assert own.dtype == torch.float32 and [own.vocabulary.is_priming(s) for s in ("<s>", "")] == [True, False]
-    bare = TransformersLM("tiny", random_model("llama").double(), tokenizer(bos=True), priming="")
-    assert bare.dtype == torch.float64 and [bare.vocabulary.is_priming(s) for s in ("<s>", "")] == [
-        False,
-        True,
-    ]
+    for number, priming, known in ((torch.float32, None, [True, False]), (torch.float64, "", [False, True])):
+        lm = TransformersLM("tiny", random_model("llama").to(number), tokenizer(bos=True), priming=priming)
+        assert lm.dtype == number and [lm.vocabulary.is_priming(s) for s in ("<s>", "")] == known
 
 
 @pytest.fixture(scope="module")

@@ -194,11 +194,8 @@ def test_cell_states_are_never_edited():
 
 
 def test_sites_have_the_range_of_tanh():
-    model = Network("lstm", 2).model
-    assert [(site.name, site.width, site.bounds) for site in model.sites] == [
-        ("hidden.0", 5, (-1.0, 1.0)),
-        ("hidden.1", 5, (-1.0, 1.0)),
-    ]
+    sites = [(site.name, site.width, site.bounds) for site in Network("lstm", 2).model.sites]
+    assert sites == [("hidden.0", 5, (-1.0, 1.0)), ("hidden.1", 5, (-1.0, 1.0))]
 
 
 USUAL = {"encoder": nn.Embedding(8, 4), "rnn": nn.LSTM(4, 5), "decoder": nn.Linear(5, 8)}

@@ -55,11 +55,9 @@ def load_model(
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     if isinstance(spec, LanguageModel):
-        stays = (None, str(spec.device), spec.device.type)
-        if (
-            any(given is not None for given in (tokenizer, name, dtype, priming, batch_nodes))
-            or device not in stays
-        ):
+        others = tokenizer, name, dtype, priming, batch_nodes
+        stays = device in (None, str(spec.device), spec.device.type)
+        if not stays or any(given is not None for given in others):
             raise PivotalError(
                 f"{spec.name} is loaded, and keeps its words, name, device, number type and priming, but others were "
                 "given with it. Leave them out, or load it again with them."

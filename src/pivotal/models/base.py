@@ -180,11 +180,8 @@ class LanguageModel(ABC):
         units.
         """
         new = {name: b if isinstance(b, Basis) else Basis.of(b) for name, b in bases.items()}
-        new = {
-            name: basis
-            for name, basis in new.items()
-            if name not in self.bases or self.bases[name].fingerprint != basis.fingerprint
-        }
+        known = {name: basis.fingerprint for name, basis in self.bases.items()}
+        new = {name: basis for name, basis in new.items() if known.get(name) != basis.fingerprint}
         if not new:
             return self
         own = {site.name: site for site in self.sites if not site.basis}

@@ -32,8 +32,7 @@ class EditInBases:
 
     def __init__(self, edit: Edit, bases: Mapping[str, Basis]) -> None:
         self._edit, self.runs = edit, runs_of(edit)
-        wanted = sites_of(edit)
-        self._wanted = wanted
+        self._wanted = wanted = sites_of(edit)
         self._at: dict[str, list[tuple[str, Basis]]] = {}
         for name, basis in bases.items():
             if wanted is None or name in wanted:

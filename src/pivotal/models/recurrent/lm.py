@@ -166,11 +166,8 @@ class RecurrentLM(LanguageModel):
 
     def compute(self, prepared: PreparedTree, edit: Edit | None) -> Float[Tensor, "live runs hidden"]:
         layers = self._stack.from_first_edited(edit)
-        levels = self._stack.step_through(prepared, edit, layers)[1:]
-        tops = []
-        for level, state in zip(prepared.levels, levels, strict=True):
-            if level.stop > level.live:
-                tops.append(state[-1].h[level.live - level.start :])
+        states = zip(prepared.levels, self._stack.step_through(prepared, edit, layers)[1:], strict=True)
+        tops = [state[-1].h[lv.live - lv.start :] for lv, state in states if lv.stop > lv.live]
         runs = max(top.shape[1] for top in tops)
         return torch.cat([top.expand(-1, runs, -1) for top in tops])
 

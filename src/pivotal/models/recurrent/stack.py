@@ -204,9 +204,7 @@ def _layer(cell: RecurrentCell, weights: Mapping[str, Tensor], level: int) -> La
 
 def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:
     """The frozen states of a level, then the live ones."""
-    runs = h.shape[1]
-    h = torch.cat([frozen.h.expand(-1, runs, -1), h])
-    if c is None or frozen.c is None:
-        return LayerState(h, None)
-    runs = c.shape[1]
-    return LayerState(h, torch.cat([frozen.c.expand(-1, runs, -1), c]))
+    h = torch.cat([frozen.h.expand(-1, h.shape[1], -1), h])
+    if c is not None and frozen.c is not None:
+        c = torch.cat([frozen.c.expand(-1, c.shape[1], -1), c])
+    return LayerState(h, c)
