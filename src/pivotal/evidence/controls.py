@@ -15,6 +15,7 @@ from pivotal.evidence.examination import Examination, costs_of, flips_of, score_
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
 from pivotal.models.edits import spread, touched
+from pivotal.problem.bases import BASES
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -252,7 +253,8 @@ def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
 def search_permuted(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
     """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
     words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
-    bare = train.model.without_bases() if train.model.bases else None
+    given = {name: basis for name, basis in train.model.bases.items() if name.partition("@")[2] not in BASES}
+    bare = train.model.without_bases().in_bases(given) if train.model.bases else None
     asked = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
     held_out = test.on(permuted(test.pairs, seed + _SEED), model=asked.model if bare else None)
     found = search.solve(asked, runs=1, seed=seed).interventions

@@ -137,7 +137,7 @@ def test_units_of_another_basis_are_refused(model, pairs, asked):
 
 
 @pytest.mark.slow
-def test_controls_fit_the_basis_again(asked):
+def test_controls_fit_the_basis_again_but_keep_one_of_your_own(asked):
     problem, seen = asked("probe"), []
 
     class Watching(Greedy):
@@ -149,6 +149,9 @@ def test_controls_fit_the_basis_again(asked):
 
     search_permuted(Watching(max_units=1), problem, problem, seed=0)
     assert len({problem.model.bases["hidden.0@probe"].fingerprint, *seen}) == 2
+    named = problem.model.in_bases({"hidden.0@mine": problem.model.bases["hidden.0@probe"]})
+    own = Problem(named, problem.pairs, sites="hidden.0@mine")
+    assert len(search_permuted(Greedy(max_units=1), own, own, seed=0).units) == 1
 
 
 def test_a_rotation_must_be_one(model, pairs, tmp_path):
