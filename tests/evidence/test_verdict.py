@@ -398,13 +398,9 @@ def test_the_side_effects_of_means_that_do_not_flip_decide_nothing(fixed, word):
     assert open_ == (["ordinary text", "other phenomena"] if fixed is LOW else [])
     assert verdict_of(replace(found, values="natural")).word == "decide", "one value is applied everywhere"
     moved = replace(found, evidence=evidence(interchange=exchanged, effects=(effect(0.70),)))
-    assert [check.name for check in verdict_of(moved).failed] == ["other phenomena"], (
-        "what moves is a side effect"
-    )
+    assert [check.name for check in verdict_of(moved).failed] == ["other phenomena"]
     alone = replace(found, evidence=evidence(interchange=exchanged, text=None, effects=()))
-    assert verdict_of(alone).word == "decide", (
-        "a model that can be asked nothing else has no side effects there"
-    )
+    assert verdict_of(alone).word == "decide", "a model that can be asked nothing else"
 
 
 @pytest.mark.parametrize(("values", "cure"), [("unbounded", "--values natural"), ("natural", "")])

@@ -116,10 +116,8 @@ class Gap:
 def _closed(left: np.ndarray, gap: np.ndarray) -> Share:
     """1 - the ratio of two means, with the interval of a ratio."""
     ratio, n = float(left.sum() / gap.sum()), len(gap)
-    reach = 0.0
-    if n > 1:
-        variance = n / (n - 1) * np.square(left - ratio * gap).sum() / gap.sum() ** 2
-        reach = student_quantile(n - 1) * float(np.sqrt(variance))
+    variance = n / max(1, n - 1) * np.square(left - ratio * gap).sum() / gap.sum() ** 2
+    reach = student_quantile(max(1, n - 1)) * float(np.sqrt(variance))
     return Share(1 - ratio, 1 - ratio - reach, 1 - ratio + reach, n)
 
 

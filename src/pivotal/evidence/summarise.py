@@ -176,7 +176,7 @@ class Collection:
         intervention, test = examination.intervention, examination.problem
         if self.level == "none":
             return Evidence(level="none")
-        self._say("checks", 0)
+        self._say("checks")
         evidence = Evidence(
             level=self.level,
             knowledge=examination.knowledge,
@@ -200,17 +200,17 @@ class Collection:
         further = redundancy(self.search, examination, train, level, self.seed, self.progress)
         evidence = replace(evidence, redundancy=further)
         if train.values != "interchange":  # which has no values that could learn from the labels
-            self._say("permuted labels", 0)
+            self._say("permuted labels")
             evidence = replace(evidence, permuted=search_permuted(self.search, train, test, self.seed))
         return evidence
 
     def with_others(self, evidence: Evidence, examination: Examination) -> Evidence:
         """The evidence with the other phenomena that it lacks."""
-        self._say("other phenomena", 0)
+        self._say("other phenomena")
         others = bundled_phenomena() if self.others is None else self.others
         intervention, problem = examination.intervention, examination.problem
         subject, rivals = Subject.of(problem.pairs), rivals_of(examination, self.seed)
         return with_others(evidence, intervention, problem.model, others, subject, rivals)
 
-    def _say(self, phase: str, step: int) -> None:
-        self.progress(Progress(phase, step, 1))
+    def _say(self, phase: str) -> None:
+        self.progress(Progress(phase, 0, 1))
