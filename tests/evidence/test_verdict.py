@@ -127,7 +127,7 @@ def test_the_page_states_the_thresholds():
         f"closes more than {rules.LEAST_CLOSED:.0%} of the gap",
         f"flips as much (p ≤ {rules.DECIDES:g})",
         f"the random sets give p ≤ {rules.NUDGES:g}",
-        f"changes its accuracy by more than {100 * rules.MOST_MOVED:g} points",
+        f"accuracy changes by more than {100 * rules.MOST_MOVED:g} points",
     ):
         assert said in page, said
     assert (rules.HALF, rules.MOST_DIRECT, rules.MOST_TEXT, rules.BREAKS) == (0.5, 0.5, 1.25, 2), (
