@@ -19,6 +19,7 @@ from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.templates import render
 from pivotal.files import write_atomically, write_text
+from pivotal.models.tensors import loaded
 from pivotal.models.transformers.anatomy import is_transposed, matrix_of
 from pivotal.models.transformers.gguf import untied
 from pivotal.units import Steps
@@ -73,18 +74,14 @@ class WeightChange:
 
 def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
     """The weights of the projection that an edited activation enters, in float32."""
-    weight, kind = matrix_of(edit.tap.module), type(edit.tap.module)
-    if weight is None:
+    module, kind = edit.tap.module, type(edit.tap.module)
+    if matrix_of(module) is None:
         raise PivotalError(
             f"{target} needs a projection that is a single matrix of floating-point numbers, but {edit.path} is a "
             f"{kind.__module__}.{kind.__name__}. Export it to snippet."
         )
-    if weight.is_meta:
-        raise PivotalError(
-            f"{target} needs the weights in memory, but those of {edit.path} are on the disk because the model is "
-            "larger than the device. Load it on the CPU with --device cpu."
-        )
-    return weight.detach().to("cpu", torch.float32)
+    weight = loaded(module, "weight").to("cpu", torch.float32)
+    return weight.T if is_transposed(module) else weight
 
 
 def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -199,7 +196,8 @@ def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Te
     """A copy of the configuration, and the weights. Both get biases where the edits need some."""
     config = copy.deepcopy(network.config)
     config.architectures = [type(network).__name__]
-    state = dict(network.state_dict())
+    kept = network.state_dict().items()
+    state = {name: loaded(network, name) if weight.is_meta else weight for name, weight in kept}
     without = [edit for edit in edits if getattr(edit.tap.module, "bias", None) is None]
     if not without:
         return config, state

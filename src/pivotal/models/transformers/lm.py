@@ -265,7 +265,8 @@ def _first_device(model: Any) -> torch.device:
     device: torch.device = model.get_input_embeddings().weight.device
     if device.type != "meta":
         return device
-    places = [torch.device(d) for d in model.hf_device_map.values() if d not in ("disk", "meta")]
+    given = getattr(model, "hf_device_map", {}).values()
+    places = [torch.device(d) for d in given if d not in ("disk", "meta")]
     return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
 
 
