@@ -187,7 +187,7 @@ class ExportNotes:
     use: str
     """How to load and apply it, in Markdown."""
     approximate: tuple[str, ...] = ()
-    """How it differs from the intervention, a sentence each. None if it is exact."""
+    """How it differs from the intervention, a sentence each; empty if it is exact."""
 
 
 class Target(ABC):

@@ -46,10 +46,11 @@ def load_model(
     """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME; or take one
     that is in memory: a Hugging Face model with its tokenizer, or a recurrent module with its words.
 
-    `name` is what results call a model in memory. `dtype` is the number type that a model computes in, and `priming`
-    is the text that it reads before every sentence; both default to the model's own. `batch_nodes` is the most nodes,
-    times runs, that are computed at once; it bounds the memory of models that support it. `download=False` loads only
-    what is on this machine. A model in memory stays where it is and keeps its number type; a recurrent one is copied,
+    `name` is what results call a model in memory. `dtype` is the number format that a model computes in, by default
+    float32, and `priming` is the text that it reads before every sentence, by default its own. `batch_nodes` is the
+    most nodes, times runs, that are computed at once; it bounds the memory of models that support it. `download=False`
+    loads only what is on this machine. A Hugging Face model in memory is used as it is, where it is, in its own number
+    format; it is put into evaluation mode, and its weights no longer require gradients. A recurrent module is copied,
     to `device` and in `dtype` if they are given.
     """
     # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
@@ -59,7 +60,7 @@ def load_model(
         stays = device in (None, str(spec.device), spec.device.type)
         if not stays or any(given is not None for given in others):
             raise PivotalError(
-                f"{spec.name} is loaded, and keeps its words, name, device, number type and priming, but others were "
+                f"{spec.name} is loaded, and keeps its words, name, device, number format and priming, but others were "
                 "given with it. Leave them out, or load it again with them."
             )
         return spec

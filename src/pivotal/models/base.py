@@ -303,4 +303,4 @@ class ModelSource(ABC):
     def open(
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
     ) -> LanguageModel | None:
-        """The model, or None if this source does not know such names. With dtype None it computes in its own."""
+        """The model, or None if this source does not know such names. With dtype None the source chooses one."""

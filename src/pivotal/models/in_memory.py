@@ -23,7 +23,7 @@ def wrapped(
     module: nn.Module, tokenizer: Any, *, name: str | None, priming: str | None, **how: Any
 ) -> LanguageModel:
     """The language model of a module. `tokenizer` is a Hugging Face tokenizer, or for a recurrent module its words:
-    a list in the order of their ids, or a mapping from words to ids. `how` are the device and the number type of a
+    a list in the order of their ids, or a mapping from words to ids. `how` are the device and the number format of a
     recurrent one."""
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         return _transformer(module, tokenizer, name, priming)

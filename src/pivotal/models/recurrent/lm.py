@@ -84,7 +84,7 @@ class RecurrentLM(LanguageModel):
         dtype: torch.dtype | None = None,
     ) -> RecurrentLM:
         """Make a model from three torch modules and the words in the order of their ids. By default it computes where
-        the modules are and in their number type, but on a CPU in float32 at least."""
+        the modules are and in their number format, but on a CPU in float32 at least."""
         cell, weights = weights_of(encoder, rnn, decoder)
         own = weights["decoder.weight"]
         device = own.device if device is None else torch.device(device)
