@@ -168,6 +168,8 @@ def test_a_real_change_of_the_cue_changes_its_words_in_other_questions():
     assert not len(subject.changed(PairSet("none", ("a", "b"), (MinimalPair("x y", 0, ("a", "b"), "a"),)))[0])
     prompts = prompt_pairs({"one": "The noun0a near", "many": "The noun0as near"})
     assert not len(subject.changed(prompts)[0]), "no word could become right"
+    lone = MinimalPair("Dogs near", 0, ("run", "runs"), counterfactuals=("Dog near", ""))
+    assert Subject.of(PairSet("lone", ("a", "b"), (lone,))).forms == {"Dog": "Dogs", "Dogs": "Dog"}
 
 
 def test_planted_units_are_necessary_and_decoys_are_not(problem, found):

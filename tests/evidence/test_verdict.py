@@ -130,9 +130,8 @@ def test_the_page_states_the_thresholds():
         f"accuracy changes by more than {100 * rules.MOST_MOVED:g} points",
     ):
         assert said in page, said
-    assert (rules.HALF, rules.MOST_DIRECT, rules.MOST_TEXT, rules.BREAKS) == (0.5, 0.5, 1.25, 2), (
-        "in words there"
-    )
+    # These are in words there.
+    assert (rules.HALF, rules.MOST_DIRECT, rules.MOST_TEXT, rules.BREAKS) == (0.5, 0.5, 1.25, 2)
 
 
 @pytest.mark.parametrize(("gap", "word"), [(0.02, "switch"), (0.01, "switch"), (0.009, "no evidence")])

@@ -75,7 +75,8 @@ class Subject:
     def of(cls, pairs: PairSet) -> Subject:
         forms: dict[str, str] = {}
         for pair in pairs:
-            first, second = (text.split(" ") for text in pair.counterfactuals)
+            # Without one of them, the prefix itself has that form.
+            first, second = ((text or pair.prefix).split(" ") for text in pair.counterfactuals)
             if pair.cue is not None and pair.cue < min(len(first), len(second)):
                 one, other = first[pair.cue], second[pair.cue]
                 forms |= {one: other, other: one} if one != other else {}
