@@ -205,8 +205,8 @@ def thin(
 def prune(
     problem: Problem, terms: Terms, mask: HardMasks, values: RunValues, tolerance: float, *, shared: bool
 ) -> HardMasks:
-    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost, or of what
-    is closed of the way to the counterfactual.
+    """Remove the unit of each run with the least effect, one at a time, while at most `tolerance` of the flips is lost,
+    or of what is closed of the way to the counterfactual.
 
     A unit may flip nothing and yet be needed, because it undoes what the others do to a kept question. So a removal
     must not exceed a bound that was kept, or exceed a broken bound further.
