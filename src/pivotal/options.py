@@ -74,7 +74,7 @@ def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
         if name not in options:
             raise PivotalError(f"{title} has no option '{given}'.{did_you_mean(name, options)}", given)
         try:
-            settings[name] = _convert(value, options[name].type)
+            settings[name] = _convert(of_python(value), options[name].type)
         except ValueError:
             choices = _choices(options[name].type) if isinstance(value, str) else ()
             hint = did_you_mean(value, map(str, choices)) if choices else ""
@@ -97,19 +97,23 @@ def check_least(settings: object, **least: int) -> None:
 
 
 def check_types(settings: Any, but: Collection[str] = ()) -> None:
-    """PivotalError if a field holds something that its type does not allow; for settings made in Python. `but` are
-    fields that may hold anything."""
-    cls: type = type(settings)
-    for option in filter(lambda option: option.name not in but, options_of(cls)):
-        value = getattr(settings, option.name)
-        plain = value.item() if hasattr(value, "item") else value  # a number of numpy
+    """PivotalError if a field holds something that its type does not allow; for settings made in Python, where a number
+    of numpy becomes one of Python. `but` are fields that may hold anything."""
+    for option in options_of(type(settings)):
+        value = of_python(getattr(settings, option.name))
+        object.__setattr__(settings, option.name, value)
         try:
-            msgspec.convert(plain, option.type)
+            msgspec.convert(value, Any if option.name in but else option.type)
         except msgspec.ValidationError:
             choices = _choices(option.type)
             hint = did_you_mean(value, map(str, choices)) if choices else f" It takes {option.allowed}."
             said = f"{option.name} cannot be {str(value)[:60]!r}.{hint}"
             raise PivotalError(said, option.name) from None
+
+
+def of_python(value: Any) -> Any:
+    """The value. A number of numpy or torch becomes one of Python."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _choices(kind: Any) -> tuple[object, ...]:

@@ -53,7 +53,7 @@ def test_numbers_and_texts_of_other_libraries():
     class Version(str):
         pass
 
-    content: dict[str, Any] = {"a": np.float64(0.5), "b": Version("2.4"), "c": (1, 2)}
+    content: dict[str, Any] = {"a": np.float64(0.5), "b": Version("2.4"), "c": (1, np.int64(2))}
     assert plain(content) == {"a": 0.5, "b": "2.4", "c": [1, 2]}
     with pytest.raises(TypeError, match="but not a object"):
         encode({"a": object()})

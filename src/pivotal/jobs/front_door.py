@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,6 @@ def _question(
 
 def _in_memory(given: Any) -> PairSet | None:
     """Pairs that are given themselves; None for a name, a path or a number."""
-    if given is None or isinstance(given, PairSet | str | Path | int | float):
+    if given is None or isinstance(given, PairSet | str | Path | Number):
         return given if isinstance(given, PairSet) else None
     return prompt_pairs(given) if isinstance(given, Mapping) else read_pairs(given)

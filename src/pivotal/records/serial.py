@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from pivotal.errors import PivotalError
 from pivotal.files import reading, write_text
+from pivotal.options import of_python
 
 T = TypeVar("T")
 
@@ -86,9 +87,8 @@ def convert(content: Any, kind: type[T], where: str) -> T:
 
 def _builtin(value: object) -> object:
     """Called by msgspec for other types, such as numpy.float64 or the version string of torch."""
-    for kind in (str, float, int):
-        if isinstance(value, kind):
-            return kind(value)
+    if (plain := of_python(value)) is not value or isinstance(value, str):
+        return str(plain) if isinstance(plain, str) else plain
     raise TypeError(f"A record holds text, numbers, lists and records, but not a {type(value).__name__}.")
 
 
