@@ -151,8 +151,10 @@ def test_a_lock_can_be_taken_while_another_process_gives_it_back(tmp_path, monke
 
     monkeypatch.setattr(Path, "mkdir", gone)
     monkeypatch.setattr(os, "fstat", removed)
-    with locked(folder):
+    with pytest.raises(PivotalError, match=r"^full$"), locked(folder):
         assert (folder / ".lock").is_file()
+        monkeypatch.setattr(Path, "unlink", lambda *_, **__: os.listdir("no/such/folder"))  # the disk is gone
+        raise PivotalError("full")
 
 
 def test_a_folder_has_one_lock_and_a_refused_process_leaves_nothing(tmp_path):

@@ -202,7 +202,8 @@ def locked(folder: Path, kind: str = "run") -> Iterator[None]:
     finally:
         _held.discard(held)
         # Before it is released: the next process makes a file of its own.
-        (folder / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):
+            (folder / LOCK).unlink()
         file.close()
         for path in created:
             with suppress(OSError):
