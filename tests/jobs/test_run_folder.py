@@ -262,11 +262,11 @@ def test_what_is_read_is_of_one_run_though_another_takes_its_place(tmp_path):
 
     def read(folder: RunFolder) -> tuple[int, Intervention]:
         seen.append(seed := folder.settings["seed"])
-        if seed == 1:
-            RunFolder.create(tmp_path, {"seed": 2}).save_interventions([intervention(0.2)])
-        return seed, folder.intervention(0)
+        if seed < 3:
+            RunFolder.create(tmp_path, {"seed": seed + 1}).save_interventions([intervention(0.2)])
+        return seed, folder.intervention(0) if seed != 2 else folder.report.read_bytes()
 
-    assert read_run(tmp_path, read) == (2, intervention(0.2)) and seen == [1, 2]
+    assert read_run(tmp_path, read) == (3, intervention(0.2)) and seen == [1, 2, 3]
     (tmp_path / "run.json").rename(tmp_path / ".run.json")
     with pytest.raises(PivotalError, match="Another run is replacing the one in"):
         read_run(tmp_path, read)

@@ -21,7 +21,7 @@ def read_run(path: Path, read: Callable[[RunFolder], T]) -> T:
         before = _mark(path)
         try:
             found = read(RunFolder(path))
-        except PivotalError:
+        except (PivotalError, OSError):
             if _mark(path) == before and not (path / REPLACED).is_file():
                 raise
         else:
@@ -69,11 +69,10 @@ def runs(folder: str | Path = "runs") -> Any:
 
 def newest_run(folder: str | Path = "runs") -> Path:
     """The run in a folder that was begun last."""
-    marks = {
-        path: mark for path in run_paths(folder) if (mark := _mark(path))
-    }  # one may be removed meanwhile
+    # One may be removed meanwhile.
+    marks = [(mark[1], path) for path in run_paths(folder) if (mark := _mark(path))]
     if marks:
-        return max(marks, key=lambda path: marks[path][1])
+        return max(marks)[1]
     raise PivotalError(f"There is no run in {folder}. Make one with `pivotal find`, or name a run folder.")
 
 
