@@ -10,6 +10,7 @@ from tests.report.study_rows import row, runs, unit
 
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
+from pivotal.records.study import FoundUnit
 from pivotal.report.study import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import CellRows, failures, lines_of, printed_beside, printed_in, study_tables
 from pivotal.report.tables import Table
@@ -143,7 +144,7 @@ def units_rows(**changes: Any) -> list[Any]:
     found = [
         [unit(123, 0.5, -1.0, True), unit(700, 0.1, 0.2, False)],
         [unit(123, 0.7, -1.0, True)],
-        [unit(123, 0.6, -1.0, True)],
+        [FoundUnit("hidden.0", 122, {"singular": 0.6}, True)],  # the other label was renamed
     ]
     cell = {"question": "number every", "values": "unbounded"}
     return [row(cell, seed, found=found[seed], units=len(found[seed]), **changes) for seed in range(3)]

@@ -96,11 +96,10 @@ def drop_one(summary: Summary) -> Figure | None:
     best = summary.best_run
     if not best.drop_one:
         return None
-    lost = {drop.unit: best.flip_accuracy - drop.flip_accuracy for drop in best.drop_one}
+    lost = [(drop.unit, best.flip_accuracy - drop.flip_accuracy) for drop in best.drop_one]
     data = drop_one_table(best.drop_one, best.flip_accuracy)
     rows = [
-        {"name": name, "value": 100 * loss, "text": points(-loss), "colour": CHOSEN}
-        for name, loss in lost.items()
+        {"name": name, "value": 100 * loss, "text": points(-loss), "colour": CHOSEN} for name, loss in lost
     ]
     shown = sorted(described(rows, data), key=lambda row: -float(row["value"]))[:MOST_UNITS]
     most = shown[0]["name"]
@@ -112,7 +111,7 @@ def drop_one(summary: Summary) -> Figure | None:
         "drop-one",
         "What is lost without each unit",
         f"With all units {percent(best.flip_accuracy)} are flipped; without {most}, the unit that matters most, "
-        f"{percent(best.flip_accuracy - lost[most])}. The other units keep their values.{left}",
+        f"{percent(best.flip_accuracy - max(loss for _, loss in lost))}. The other units keep their values.{left}",
         draw(charts.bars(shown, x)),
         data,
     )

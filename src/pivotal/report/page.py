@@ -84,7 +84,7 @@ def _sentences(traces: Traces, groups: Sequence[str], run: Sequence[str]) -> dic
     used = dict.fromkeys(pair.group for pair in traces.pairs if pair.group)
     known = {_known(pair) for pair in traces.pairs}
     command = f"{shlex.join(['pivotal', 'trace', *run, '--pair'])} NUMBER"
-    command += "" if any(traces.pairs[0].words) else " --words WORD,WORD"
+    command += "" if any(any(pair.words) for pair in traces.pairs) else " --words WORD,WORD"
     return {
         "wrong": sum(_known(pair) == "wrong" for pair in traces.pairs),
         "groups": [(group, group) for group in groups if group in used] or [(group, group) for group in used],

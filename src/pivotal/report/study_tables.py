@@ -323,7 +323,7 @@ def _units_table(cell: CellRows, least: float) -> Table:
     rows = [
         (
             str(having[0]),
-            *(mean_and_spread([unit.values[label] for unit in having]) for label in labels),
+            *(mean_and_spread([unit.values.get(label) for unit in having]) for label in labels),
             f"{len(having) / runs:.0%}",
             _yes_or_no(having[0].by_ablation),
         )
