@@ -190,14 +190,15 @@ class _Lines:
     """Writes what a search reports as lines of JSON."""
 
     def __init__(self) -> None:
-        self._phase, self._last = "", 0.0
+        self._phase, self._last, self._begun = "", 0.0, time.monotonic()
 
     def say(self, text: str) -> None:
         _tell(kind="said", text=text)
 
     def progress(self, progress: Progress) -> None:
         now, done = time.monotonic(), progress.update >= progress.updates
-        if progress.phase == self._phase and now - self._last < _LEAST and not done:
+        least = max(_LEAST, (now - self._begun) / 1000)  # so that a long search stays below the most events
+        if progress.phase == self._phase and now - self._last < least and not done:
             return
         self._phase, self._last = progress.phase, now
         means = {name: mean_of(getattr(progress, name)) for name in ("loss", "units", "accuracy")}
