@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -97,5 +98,11 @@ def _alike(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]
 
 def _in_common(one: str, other: str) -> float:
     """The words that two prompts share, as a share of all of their words."""
-    first, second = set(one.lower().split()), set(other.lower().split())
-    return len(first & second) / len(first | second)
+    first, second = _words(one), _words(other)
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared)
+
+
+@lru_cache(100_000)
+def _words(prompt: str) -> frozenset[str]:
+    return frozenset(prompt.lower().split())
