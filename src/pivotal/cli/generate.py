@@ -71,9 +71,7 @@ def generate(
 
     def both(lm: LanguageModel | IntervenedModel) -> Side:
         sampling: dict[str, Any] = {
-            "samples": options.samples,
-            "temperature": options.temperature,
-            "seed": options.seed,
+            name: getattr(options, name) for name in ("samples", "temperature", "seed")
         }
         return lm.next_words(prompt, k=options.top), lm.generate(prompt, words=options.length, **sampling)
 

@@ -121,9 +121,8 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:
         _name = _verb.__name__.removesuffix("_names").removesuffix("_page").replace("_", "-")
-        _help = re.sub(
-            r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(_verb) or ""
-        )  # lines break where the terminal ends
+        # Lines break where the terminal ends.
+        _help = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(_verb) or "")
         app.command(_name, help=_help, rich_help_panel=_panel)(_verb)
 for _point in entry_points(group="pivotal.verbs"):
     try:

@@ -138,9 +138,8 @@ _ARGUMENT = -2
 def _place(of: inspect.Parameter) -> int:
     """Arguments come first, then the panels in their order; a verb's own panels come before the shared ones."""
     about = getattr(of.annotation, "__metadata__", (None,))[0]
-    if not isinstance(
-        about, typer.models.OptionInfo
-    ):  # an argument, typer's context, or options to be expanded
+    # An argument, typer's context, or options to be expanded.
+    if not isinstance(about, typer.models.OptionInfo):
         return _ARGUMENT
     panels = (RUN, QUESTION, SEARCH, MACHINE, OUTPUT)
     return panels.index(about.rich_help_panel) if about.rich_help_panel in panels else -1

@@ -141,8 +141,9 @@ def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     settings = folder.settings
     name, runs = folder.stated("search", dict).get("name", "?"), folder.stated("runs", int)
     steps = "at every step" if settings.get("steps") == "every" else "at the cue"
-    wanted = f"{settings.get('test') or 'the default number of'} held-out pairs"
-    held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
+    # Before the end, it may be a share of the pairs, or a file.
+    test = summary.pairs.test if summary else settings.get("test")
+    held_out = counted(test, "held-out pair") if isinstance(test, int) else "held-out pairs"
     terminal.line(f"{settings.get('phenomenon')} in {settings.get('model')}, units set {steps}", style="bold")
     terminal.line(
         f"Sites {settings.get('sites')}; values {settings.get('values')}; {held_out}, {folder.held_out_by}; "
