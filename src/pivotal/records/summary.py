@@ -232,7 +232,6 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """The held-out pairs that state an expected word."""
     pairs: PairCounts
     overlap: Overlap
-    """Absent if the words do not vary, or if too few pairs are left."""
     rejected: Rejections
     controls: Control
     kept: Kept | None = None
