@@ -158,7 +158,7 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
     prefixes = {pair.prefix for pair in train}
     having = [pair for pair in test if pair.cue is not None]
     cues = {pair.cue_word.lower() for pair in train}
-    words = {word.lower() for pair in train for word in pair.words if word}
+    words = {word.lower() for pair in train for side in pair.word_sets for word in side if word}
 
     def share(found: list[bool]) -> float:
         return sum(found) / max(1, len(found))
@@ -166,7 +166,9 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
     return Overlap(
         prefix=share([pair.prefix in prefixes for pair in test]),
         cue=share([pair.cue_word.lower() in cues for pair in having]) if having else None,
-        words=share([any(word.lower() in words for word in pair.words) for pair in test]),
+        words=share(
+            [any(word.lower() in words for side in pair.word_sets for word in side) for pair in test]
+        ),
     )
 
 
