@@ -166,9 +166,7 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
     return Overlap(
         prefix=share([pair.prefix in prefixes for pair in test]),
         cue=share([pair.cue_word.lower() in cues for pair in having]) if having else None,
-        words=share(
-            [any(word.lower() in words for side in pair.word_sets for word in side) for pair in test]
-        ),
+        words=share([any(w.lower() in words for side in pair.word_sets for w in side) for pair in test]),
     )
 
 
