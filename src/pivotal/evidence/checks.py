@@ -30,8 +30,8 @@ _HELD, _HELD_SETS = 128, 19
 _FEW, _RESAMPLED = 32, 8
 """The prefixes on which random sets are held first, and on which units take states of eight other sentences."""
 _WORST, _CLOSE = 5, 0.02
-"""Those five random sets are held on all prefixes that cost most accuracy on the few. If the units cost enough for the
-check, so are those that cost about as much: at most two points less."""
+"""The five random sets that cost most accuracy on the few prefixes are held on all. If the units cost enough for the
+check, so are the sets that cost about as much: at most two points less."""
 _EXCHANGED = _FOLLOWED = _KEPT = 128
 """The held-out prefixes whose states are exchanged, those whose paths are followed, and those that are edited towards
 the label that the model prefers."""

@@ -63,7 +63,7 @@ MOST_TEXT = 1.25
 BREAKS = 2.0
 """A larger factor breaks the model, and units that break it do not switch anything."""
 MOST_MOVED = 0.05
-"""The largest change in the accuracy of an unrelated phenomenon, and of no account to necessity."""
+"""The largest change in accuracy that counts as none, for other phenomena and for necessity."""
 TAIL = 0.025
 """What an interval leaves below it, before it is corrected for the number of phenomena."""
 

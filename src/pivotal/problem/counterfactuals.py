@@ -78,8 +78,7 @@ def match(
 
     Tokens are matched by the word that they belong to, from the end of the word: the last token of a word, where the
     model has read all of it, with the last token. If the numbers of words differ, the words from the first one that is
-    another are counted from the end. Tokens behind the prefix, which both words begin with, match each
-    other.
+    another are counted from the end. Tokens after the prefix, which both words begin with, match each other.
     """
     encodings: dict[str, Encoding] = {}
     chosen, others, places, reasons = [], [], [], Counter[str]()

@@ -65,7 +65,7 @@ class Examples:
     direction: np.ndarray
     """For each example, the index of the target label. It is the label of the word that is not preferred."""
     sets: tuple[Tokens, ...]
-    """The distinct sets of tokens whose probabilities are added: one token each first, in order."""
+    """The distinct sets of tokens whose probabilities are added, in order. Sets of one token come first."""
     words: np.ndarray
     """For each example, the indices of the sets of its two labels."""
     asked: tuple[AskedPair, ...]
