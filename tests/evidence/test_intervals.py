@@ -93,9 +93,8 @@ def test_the_clustered_error_against_the_naive_one():
     values = np.random.default_rng(0).normal(size=40)
     off = values - values.mean()
     assert clustered_variance(off, np.arange(40)) == pytest.approx(values.var(ddof=1) / 40)
-    assert clustered_variance(np.repeat(off, 9), np.repeat(np.arange(40), 9)) == pytest.approx(
-        values.var(ddof=1) / 40
-    )
+    expected = pytest.approx(values.var(ddof=1) / 40)
+    assert clustered_variance(np.repeat(off, 9), np.repeat(np.arange(40), 9)) == expected
 
 
 def test_crossed_clusters_cover_a_share_that_depends_on_noun_and_verb():

@@ -9,6 +9,7 @@ import torch
 from tests.planted import PAIRS, PLANTED, pushed
 
 from pivotal import PivotalError, Problem, Question
+from pivotal.evidence.certify import _prefixes
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
@@ -30,6 +31,7 @@ def test_its_kl_is_that_of_the_kept_text(steps):
     outcome = problem.run(mask, values)
     torch.testing.assert_close(outcome.log_ratio, plain.run(mask, values).log_ratio)
     assert problem.positions.live_share == pytest.approx(1)
+    assert _prefixes(problem) == _prefixes(plain), "a certificate counts those of the pairs"
     expected, sentences = [], kept(steps)
     weights = [
         1 / len(one.places) / len(sentences.sentences) for one in sentences.sentences for _ in one.places
