@@ -182,7 +182,7 @@ def test_bos_is_read_where_llama_cpp_reads_it(tmp_path, otherwise):
 def test_units_of_a_model_in_memory_are_used_in_its_folder(tmp_path):
     folder = save_tiny(tmp_path / "tiny")
     network = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
-    inside = load_model(network, AutoTokenizer.from_pretrained(folder), name="mine")
+    inside = load_model(torch.compile(network), AutoTokenizer.from_pretrained(folder), name="mine")
     found, loaded = drawn(inside, "mlp"), load_model(folder)
     assert loaded.fingerprint() != inside.fingerprint()
     edited = loaded.intervened(found, direction="plural")

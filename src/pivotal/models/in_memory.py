@@ -25,6 +25,7 @@ def wrapped(
     """The language model of a module. `tokenizer` is a Hugging Face tokenizer, or for a recurrent module its words:
     a list in the order of their ids, or a mapping from words to ids. `how` are the device and the number format of a
     recurrent one."""
+    module = getattr(module, "_orig_mod", module)  # code that torch.compile made does not run hooks
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         return _transformer(module, tokenizer, name, priming)
     modules = _parts(module)
