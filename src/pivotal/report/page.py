@@ -156,14 +156,14 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
     """Python code that applies the units of the best run to a sentence. It runs unchanged, unless the model was in
     memory."""
     example, where = summary.example, folder.path.as_posix()
-    priming = folder.settings.get("priming")
     named, own = repr(folder.stated("model", str)), folder.info.in_memory
-    model = ("module, tokenizer" if own else named) + (f", priming={priming!r}" * (priming is not None))
+    how = {name: folder.settings.get(name) for name in ("priming", "dtype")}
+    loaded = "".join(f", {name}={value!r}" for name, value in how.items() if value is not None)
     note = "  # what you gave to pivotal.find" * own
     cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
         "import pivotal\n\n"
-        f"model = pivotal.load_model({model}){note}\n"
+        f"model = pivotal.load_model({'module, tokenizer' if own else named}{loaded}){note}\n"
         f"units = pivotal.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
         f"print(model.next_words({example.prefix!r}))\n"
         f"edited = model.intervened(units, direction={example.direction!r}{cue})\n"
