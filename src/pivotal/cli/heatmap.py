@@ -30,7 +30,7 @@ def show_trace(trace: Trace) -> None:
     ]
     rows = [row for block in shown for row in block.cells]
     widths = [max(cell_len(head), *(len(row[i].text) for row in rows)) + 1 for i, head in enumerate(heads)]
-    names = max(len(text) for block in shown for text in block.names) + 1
+    names = max(cell_len(text) for block in shown for text in block.names) + 1
     for steps in _fitting(widths, console.width - names):
         terminal.line("")
         for block in shown:
