@@ -142,18 +142,12 @@ def _print_runs(listed: list[Entry], folder: str) -> None:
     if not listed:
         terminal.line(f"There are no runs in {folder}.")
         return
-    rows = tuple(
-        (
-            e["path"],
-            *_about(e),
-            e.get("verdict") or "",
-            percent(e.get("flip_accuracy")),
-            _shown(e.get("units")),
-        )
-        for e in listed
-    )
+    rows = []
+    for e in listed:
+        scores = e.get("verdict") or "", percent(e.get("flip_accuracy")), _shown(e.get("units"))
+        rows.append((e["path"], *_about(e), *scores))
     columns = ("folder", "question", "state", "verdict", "flipped", "units")
-    terminal.table(Table("", columns, rows, frozenset({4, 5})))
+    terminal.table(Table("", columns, tuple(rows), frozenset({4, 5})))
     terminal.line("`pivotal show FOLDER` shows one of them.", style="dim")
 
 

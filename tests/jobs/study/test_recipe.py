@@ -108,7 +108,7 @@ WRONG = [
     ("runs: 4", "runs: 0", "line 8, .*runs must be 1 or more, but it is 0"),
     ("pool: model", "pol: model", "line 11, column .*: 'table' has no option 'pol'. Did you mean 'pool'?"),
     ("pool: model", "across: modl", "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?"),
-    ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' is also in line 3"),
+    ("max-units: 2", "max-units: 2, max_units: 3", "line 10, .*: 'max_units' is also at .*toy.yaml, line 10"),
     (GOOD, "- a list", "A recipe is a mapping"),
     (GOOD, "name: empty", "a study needs cells"),
     (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, not 67,"),

@@ -215,11 +215,14 @@ def _choice(axis: str, entry: Any, place: Place) -> Draft:
 
 def _settings(given: Any, place: Place, what: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Settings and their places, both by name with underscores."""
-    given = _mapping(given, place, what)
-    return (
-        {key.replace("-", "_"): value for key, value in given.items()},
-        {key.replace("-", "_"): str(place.within(key)) for key in given},
-    )
+    settings: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for key, value in _mapping(given, place, what).items():
+        name, at = key.replace("-", "_"), str(place.within(key))
+        if name in settings:
+            raise PivotalError(f"{at}: '{name}' is also at {places[name]}. Remove one.")
+        settings[name], places[name] = value, at
+    return settings, places
 
 
 def _also(entries: Any, place: Place) -> list[Draft]:
