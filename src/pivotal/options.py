@@ -99,7 +99,8 @@ def check_least(settings: object, **least: int) -> None:
 def check_types(settings: Any, but: Collection[str] = ()) -> None:
     """PivotalError if a field holds something that its type does not allow; for settings made in Python, where a number
     of numpy becomes one of Python. `but` are fields that may hold anything."""
-    for option in options_of(type(settings)):
+    cls: type = type(settings)
+    for option in options_of(cls):
         value = of_python(getattr(settings, option.name))
         object.__setattr__(settings, option.name, value)
         try:
