@@ -135,11 +135,14 @@ class Where:
 
 def _places(ids: Int[Tensor, "rows steps"], inputs: dict[str, Any]) -> Int[Tensor, "rows steps"]:
     """The index of each token in its text. Padding comes before the text and does not count."""
-    steps, mask, positions = ids.shape[1], inputs.get("attention_mask"), inputs.get("position_ids")
+    mask, positions, past = map(inputs.get, ("attention_mask", "position_ids", "past_key_values"))
+    start, steps = 0 if past is None else int(past.get_seq_length()), ids.shape[1]
     if isinstance(mask, Tensor) and mask.ndim == 2:
-        return (mask.long().cumsum(-1) - 1)[:, -steps:]
+        # The mask of a static cache is as long as the cache.
+        end = mask.shape[1] if past is None else start + steps
+        return (mask.long().cumsum(-1) - 1)[:, end - steps : end]
     if isinstance(positions, Tensor) and positions.ndim == 2:
-        return positions.expand_as(ids)
-    past = inputs.get("past_key_values")
-    start = 0 if past is None else int(past.get_seq_length())
+        # With a static cache, padding has position 0 as well: a text begins at the last 0.
+        zeros = positions.eq(0).flip(-1).cumsum(-1).flip(-1)
+        return torch.where(positions.eq(0) & (zeros > 1), -1, positions).expand_as(ids)
     return torch.arange(start, start + steps, device=ids.device).expand_as(ids)
