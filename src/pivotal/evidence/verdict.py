@@ -67,6 +67,7 @@ MOST_MOVED = 0.05
 TAIL = 0.025
 """What an interval leaves below it, before it is corrected for the number of phenomena."""
 
+EXCEEDS, EACH = (f"{which} interval must exceed {HALF:.0%}" for which in ("the", "each"))
 NO_PREFERENCE = Check(name="necessity", passed=None, found="Without words, there is no preference to lose.")
 QUICK = "Repeat the command with --evidence quick."
 FULL = "Collect it with --evidence full."
@@ -91,7 +92,9 @@ def verdict_of(summary: Summary) -> Verdict:
     )
     checks = (*asked, near, flips, control, *others)
     word = _word(summary, (*asked, near), (flips, control), others)
-    return Verdict(word=word, sentence=_sentence(word, checks, summary, evidence), checks=checks)
+    needed = [check for check in (*asked, near) if not check.passed]
+    why = needed + [flips] * turn_away(summary) or [control]
+    return Verdict(word=word, sentence=_sentence(word, why, checks, summary, evidence), checks=checks)
 
 
 def _word(
@@ -110,7 +113,10 @@ def breaks(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.text is not None and evidence.text.ratio > BREAKS
 
 
-def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence: Evidence) -> str:
+def _sentence(
+    word: Word, why: Sequence[Check], checks: Sequence[Check], summary: Summary, evidence: Evidence
+) -> str:
+    """The verdict in words. `why` are the checks that would keep it from being a nudge."""
     failed = [check.name for check in checks if check.passed is False]
     undecided = [check.name for check in checks if check.undecided]
     missing = [check.name for check in checks if check.passed is None and not check.undecided]
@@ -122,7 +128,8 @@ def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence:
         "decide": f"Decide: these units decide {preference if '(' in preference else 'the phenomenon in this model'}.",
         "switch": f"Switch: these units switch {preference}.",
         "nudge": f"Nudge: these units change {preference}, but {_short_of(failed, undecided, breaks(evidence))}.",
-        "no evidence": "No evidence: these figures do not show that the units decide anything.",
+        "no evidence": "No evidence: these figures do not show that the units decide anything, because "
+        f"{' and '.join(map(_outcome, why))}.",
     }[word]
     parts = [meaning]
     if word != "no evidence" and text is not None and breaks(evidence):
@@ -134,6 +141,11 @@ def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence:
     if missing:
         parts.append(f"Not checked: {', '.join(missing)}.")
     return " ".join(parts)
+
+
+def _outcome(check: Check) -> str:
+    said = "is not decided" if check.undecided else "was not checked" if check.passed is None else "failed"
+    return f"“{check.name}” {said}"
 
 
 def _short_of(failed: Sequence[str], undecided: Sequence[str], breaking: bool) -> str:
@@ -162,13 +174,13 @@ def known(evidence: Evidence) -> Check:
     if shares := {
         label: one.accuracy for label, one in knowledge.by_label.items() if one.accuracy is not None
     }:
-        said.append(f"The untouched model prefers the expected word: {_listed(shares)}.")
+        said.append(f"The untouched model prefers the expected word: {_listed(shares)}; {EACH}.")
         outcomes.append(_above_half(shares) if len(shares) == 2 else False)
     if len(shares) == 1:
         said.append("All pairs have the same label.")
     if swap is not None:
         said.append(
-            f"A change of the cue to its other form flips its preference: {_listed(swap.by_direction)}."
+            f"A change of the cue to its other form flips its preference: {_listed(swap.by_direction)}; {EACH}."
         )
         outcomes.append(_above_half(swap.by_direction) if len(swap.by_direction) == 2 else False)
     else:
@@ -239,11 +251,13 @@ def reliable(summary: Summary) -> Check:
     """Whether most held-out preferences flip, in both directions, and the edit towards a label keeps most preferences
     that already agree with it: an edit that flips these too inverts the preference and sets nothing."""
     shares, away = summary.best_run.by_direction, _away(summary)
-    found, outcomes = f"Held-out preferences flipped: to {_listed(shares, ', to ')}.", [_above_half(shares)]
+    found = f"Held-out preferences flipped: to {_listed(shares, ', to ')}; {EACH}."
+    outcomes = [_above_half(shares)]
     if away is not None:
         outcomes.append(away.high < HALF or (None if away.low <= HALF else False))
         found += (
-            f" The edit turns {_percent(away)} of the preferences that already agree with it the other way."
+            f" The edit turns {_percent(away)} of the preferences that already agree with it the other way; the "
+            f"interval must stay below {HALF:.0%}, and the share below {summary.best_run.interval[0]:.1%}."
         )
     return _decided("flips", False if turn_away(summary) else _all(outcomes), found)
 
@@ -270,7 +284,7 @@ def fidelity(summary: Summary) -> Check:
     least = max(LEAST_CLOSED, by_chance) if summary.asks_words else by_chance
     found = (
         f"Of the gap to the prediction after the counterfactual prefix, the edit closes {_percent(share)}, random "
-        f"units {by_chance:.1%}."
+        f"units {by_chance:.1%}; the interval must exceed {least:.1%}."
     )
     passed = None if share.low <= least <= share.high else share.low > least
     return _decided("fidelity", passed, found, "" if passed else "Search with --objective counterfactual.")
@@ -288,8 +302,8 @@ def random_sets(summary: Summary) -> Check:
         name="random sets",
         passed=None if undecided else control.p_value <= DECIDES,
         undecided=undecided,
-        found=f"{control.sets} random sets in the same layers flip {control.best or 0:.1%} at best: "
-        f"p = {control.p_value:.2g}." + (f" So few sets cannot reach p = {DECIDES:g}." if undecided else ""),
+        found=f"{control.sets} random sets in the same layers flip {control.best or 0:.1%} at best: p = "
+        f"{control.p_value:.2g}; at most {DECIDES:g} is needed{', which so few sets cannot reach' * undecided}.",
         cure="Use --controls 99." if least_p(control.sets) > DECIDES else "",
     )
 
@@ -326,7 +340,7 @@ def unseen_words(summary: Summary, evidence: Evidence) -> Check:
         name,
         _above_half({"": unseen.flip_accuracy}),
         f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
-        "preferences flip.",
+        f"preferences flip; {EXCEEDS}.",
     )
 
 
@@ -353,7 +367,9 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
         found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
     if swapped is not None:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
-    return _decided(name, passed, found + ".", "" if kept else NATURAL)
+    either = "" if swapped is None else ", in one of the two ways"
+    found += f". In both directions, {EXCEEDS}{either}."
+    return _decided(name, passed, found, "" if kept else NATURAL)
 
 
 def _all(outcomes: Sequence[bool | None]) -> bool | None:
@@ -378,10 +394,11 @@ def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     name, paths = "through the model", evidence.paths
     if paths is None or paths.direct is None:
         return _open(name, found="The direct path was not measured.")
-    found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
+    rule = f"at most {MOST_DIRECT:.0%} is allowed, unless their counterfactual states flip most preferences"
+    found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection; {rule}."
     exchanged = summary.values == "interchange" and _above_half(summary.best_run.by_direction)
     if paths.direct > MOST_DIRECT and (exchanged or _agrees(evidence.interchange)):
-        return _met(name, f"{found} Their counterfactual states do the same.")
+        return _met(name, f"{found} They do.")
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 
 
@@ -419,7 +436,7 @@ def other_phenomena(summary: Summary, evidence: Evidence) -> Check:
         passed=not outside,
         found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {len(moved)} move by more than "
         f"{100 * MOST_MOVED:.0f} points, {len(outside)} of them more than random sets with the same KL and a real "
-        f"change of the cue do. {worst.phenomenon} moves by {100 * worst.moved:.1f} points from "
+        f"change of the cue do; none may. {worst.phenomenon} moves by {100 * worst.moved:.1f} points from "
         f"{worst.untouched.value:.1%}.",
     )
     return _of_means(found, summary, evidence.interchange)
@@ -462,7 +479,8 @@ def necessary(necessity: Necessity | None) -> Check:
         return _open(name, QUICK)
     held, least = necessity.held, min(necessity.untouched.value, *necessity.random)
     passed = False if held.value >= least else held.high < least - MOST_MOVED or None
-    return _decided(name, passed, necessity.told())
+    needed = f"{100 * MOST_MOVED:.0f} points below {least:.1%}, the least of the others."
+    return _decided(name, passed, f"{necessity.told()} The interval must end more than {needed}")
 
 
 def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
@@ -477,7 +495,7 @@ def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
         name,
         None if low <= best <= high else best < low,
         f"The same search with the words of the labels exchanged for half of the prefixes flips {best:.1%}, against "
-        f"{summary.best_run.flip_accuracy:.1%}.",
+        f"{summary.best_run.flip_accuracy:.1%}; it must flip less than {low:.1%}, where that interval begins.",
     )
 
 
