@@ -38,12 +38,17 @@ def check_whole(least: int, most: float = math.inf, /, **given: object) -> None:
 
 def did_you_mean(name: object, options: Iterable[str]) -> str:
     """A hint to append to an "unknown name" message: the closest name, if there is one, and all available names."""
-    known, name = sorted(options), str(name)
+    known = sorted(options)
     if not known:
         return " None is available."
+    guess = f" Did you mean '{near}'?" if (near := nearest(str(name), known)) else ""
+    return f"{guess} Available: {', '.join(known)}."
+
+
+def nearest(name: str, options: Iterable[str]) -> str:
+    """The name that is spelt most like the given one; empty if none is similar."""
     # Compare in lower case: wrong capitals are common, and difflib counts them as differences.
-    by_lower = {option.lower(): option for option in known}
+    by_lower = {option.lower(): option for option in options}
     # Nobody mistypes a name of hundreds of characters, and difflib would take minutes to compare it.
     near = difflib.get_close_matches(name.lower(), by_lower, n=1) if len(name) <= _LONGEST else []
-    guess = f" Did you mean '{by_lower[near[0]]}'?" if near else ""
-    return f"{guess} Available: {', '.join(known)}."
+    return by_lower[near[0]] if near else ""

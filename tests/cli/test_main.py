@@ -97,7 +97,7 @@ def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2():
     done = python("-m", "pivotal", "evaluate", "no-such-folder")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("no-such-folder has neither run.json")
+    assert done.stderr.startswith("There is no folder no-such-folder.")
     assert done.stderr.count("\n") == 1
 
 

@@ -26,7 +26,7 @@ def test_a_port_in_use_is_named(pivotal, run_folder):
 
 def test_only_runs_are_served(pivotal, tmp_path):
     pytest.importorskip("uvicorn")
-    pivotal("serve", tmp_path / "none").refused("is not a run folder")
+    pivotal("serve", tmp_path / "none").refused("There is no folder")
     pivotal("serve", tmp_path, "--device", "abacus").refused("abacus")
 
 

@@ -13,7 +13,7 @@ from pivotal.cli import terminal
 from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder, holds_run
+from pivotal.jobs.run_folder import INTERVENTIONS, RunFolder, holds_run, no_run
 from pivotal.jobs.runs import read_run
 from pivotal.questions.question import Question
 from pivotal.records.intervention import CARD, Intervention
@@ -47,9 +47,7 @@ class Saved:
                 return Saved(Intervention.load(given), None, path, None, options)
             given, run = home, int(number)
         elif not holds_run(given):
-            raise PivotalError(
-                f"{path} has neither {RUN} nor {CARD}. Give the --out folder of `pivotal find`, or an intervention."
-            )
+            raise PivotalError(no_run(given))
 
         def of(folder: RunFolder) -> Saved:
             number = run if run is not None else folder.summary().best if folder.finished else 0

@@ -49,7 +49,7 @@ def certify_run(
     if folder is None:
         intervention.check_pairs(pairs.fingerprint(), "Certify it in its run folder.")
     else:
-        folder.check_pairs(question, pairs, "Run the search again.")
+        folder.check_pairs(question, pairs, "Or run the search again.")
     asked = as_read(question, model, pairs)
     asked, held_out = (asked, None) if folder is None else question.divide(asked)
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.

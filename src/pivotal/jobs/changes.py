@@ -33,7 +33,7 @@ def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 def changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """What has another fingerprint now, in words. The fingerprint of a file that cannot be read now is not compared."""
     return [
-        f"{_FINGERPRINTS[name]} ({told})"
+        f"{_FINGERPRINTS[name]} ({told.replace(name, 'held out' if name == 'held_out' else 'fingerprint', 1)})"
         for name in _FINGERPRINTS
         if here.get(name) is not None
         for told in differences({name: there.get(name)}, {name: here[name]})

@@ -13,7 +13,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, nearest
 from pivotal.files import check_no_other_files, disk, inside, remove_partials, write_text
 from pivotal.jobs.changes import changed_files, changes
 from pivotal.questions.pairs import PairSet
@@ -59,9 +59,11 @@ class RunFolder:
     def __init__(self, path: str | Path, info: RunRecord | None = None) -> None:
         """Open the folder of a run. Raises PivotalError if it is not one. `info` is given if it was read already."""
         path = Path(path)
-        missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
+        if info is None:
+            missing = "" if (path / RUN).is_file() else no_run(path)
+            info = serial.read(path / RUN, RunRecord, missing=missing)
         object.__setattr__(self, "path", path)
-        object.__setattr__(self, "info", info or serial.read(path / RUN, RunRecord, missing=missing))
+        object.__setattr__(self, "info", info)
 
     @staticmethod
     def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
@@ -151,7 +153,8 @@ class RunFolder:
             now["held_out"] = str(pairs.held_out)
         if changed := changed_files(self.settings, now):
             raise PivotalError(
-                f"The held-out pairs of the run on '{question.phenomenon}' are not known: {'; '.join(changed)}. {cure}"
+                f"The held-out pairs of the run on '{question.phenomenon}' are not known: {'; '.join(changed)}. "
+                f"Restore the version of '{question.phenomenon}' that the run was made with. {cure}"
             )
 
     @property
@@ -279,6 +282,22 @@ def holds_run(path: Path) -> bool:
     """Whether a folder is that of a run, even if another run is about to replace it."""
     # The other run may have its run.json after the first look and before the second.
     return any((path / name).is_file() for name in (RUN, REPLACED, RUN))
+
+
+def no_run(path: Path) -> str:
+    """The message about a path that is no run folder. It names one that may be meant."""
+    homes = {home for home in (path.parent, Path("runs"), path) if home.is_dir()}
+    inside = {home: [found.parent for found in sorted(home.glob(f"*/{RUN}"))] for home in homes}
+    if inside.get(path):
+        return (
+            f"{path} holds runs, but is none itself. Name one of them, such as {inside[path][0]}; `pivotal list runs "
+            f"{path}` lists them."
+        )
+    if path.exists():
+        return f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
+    known = {run.name: run for runs in inside.values() for run in runs}
+    guess = f" Did you mean {known[near]}?" if (near := nearest(path.name, known)) else ""
+    return f"There is no folder {path}.{guess} `pivotal list runs` lists the runs in runs/."
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
