@@ -149,6 +149,7 @@ def test_a_transformer_in_memory_is_not_moved():
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
         ("a" * 300, None, "is not one of these"),
+        ("hf:gpt2", None, "'hf:gpt2' is not one of these. The organisation is missing"),
     ],
 )
 def test_what_is_not_a_model_is_refused(model, tokenizer, rule):

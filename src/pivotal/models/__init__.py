@@ -106,6 +106,8 @@ def _opened(spec: str, **how: Any) -> LanguageModel:
     cure = did_you_mean(spec, [name for name, _ in list_models()])
     if spec in phenomenon_names() or suffix_of(Path(spec)) in (*SUFFIXES, ".yaml", ".yml"):
         cure = f" That is a question: name it after the model, such as wiki-lstm {spec}."
+    if spec.startswith("hf:") and "/" not in spec:
+        cure = " The organisation is missing: write hf:ORG/NAME, such as hf:openai-community/gpt2."
     raise PivotalError(
         f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but "
         f"{spec[:200]!r} is not one of these.{cure}"
