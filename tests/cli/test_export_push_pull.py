@@ -1,6 +1,7 @@
 """`pivotal export`, `push` and `pull`, by folders and with a stand-in for the hub."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def test_what_export_and_push_refuse(pivotal, saved, tmp_path):
     out = ("--out", tmp_path / "out")
     pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
     pivotal("export", saved, "--to", "snipet", *out).refused("'snipet'", "Did you mean 'snippet'")
+    pivotal("export", saved, "--to", "llama.cpp", *out).refused("named 'llama.cpp'. Did you mean 'control-vector'")
     pivotal("export", saved, "--to", "peft", "--direction", "dual", *out).refused(
         "'dual'", "singular or plural"
     )
@@ -103,7 +105,7 @@ def test_what_is_missing_from_a_card_is_told(pivotal, run_folder, tmp_path):
     assert "--base-model" in notes and "--license" in notes
     there = {path.name for path in (tmp_path / "out").iterdir()}
     assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
-    assert "303 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
+    assert re.search("303 held-out pairs.*\n\nSwitch: ", (tmp_path / "out" / "README.md").read_text())
 
 
 def test_files_of_another_run_are_not_shared(own_run):

@@ -283,13 +283,20 @@ def _rest(found: Intervention) -> tuple[object, ...]:
 
 
 def test_a_local_base_is_named_in_full(tiny, tmp_path, monkeypatch):
-    """An export is used in its own folder, from which a relative path leads nowhere."""
-    model = tiny("gpt2")
+    """An export is used in its own folder, from which a relative path leads nowhere. Of a folder in pivotal's cache,
+    the README names the file that it was made from."""
+    model, cached = tiny("gpt2"), tmp_path / "converted" / "tiny.Q4_0-0123456789abcdef"
     (tmp_path / "my model").mkdir()
+    cached.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(model.lm.network, "name_or_path", "my model", raising=False)
     assert Portable.of(model.lm, model.intervention()).base == str(tmp_path / "my model")
     assert Portable.of(model.lm, model.intervention(), base="org/model").base == "org/model"
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path))
+    portable = Portable.of(model.lm, model.intervention(), base=str(cached))
+    export(replace(portable, verdict="Nudge: | they break the model."), "snippet", tmp_path / "out")
+    said = (tmp_path / "out" / "README.md").read_text()
+    assert "the copy of tiny.Q4_0.gguf in float32" in said and "\nNudge:   they break the model." in said
 
 
 HOSTILE = ('"""\nimport os; os.abort()\n', "../../x'); import os; os.abort() #`]```\n# {0}")

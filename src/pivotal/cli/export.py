@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -56,13 +56,15 @@ def export(
     portable = Portable.of(
         saved.lm, i, base=hub_name(saved.question.model), direction=direction, train=train, test=test
     )
+    pairs, verdict, _ = _evidence(saved)
+    portable = replace(portable, pairs=pairs, verdict=verdict)
     record = write(portable, to, folder, overwrite=options.overwrite)
     if json:
         terminal.as_json({"folder": str(folder), **serial.plain(record)})
         return
     terminal.line(f"Written to {folder}: {target.summary}. Read {folder / 'README.md'}.")
-    for sentence in record.approximate:
-        terminal.line(f"Approximate: {sentence}")
+    for sentence in (*(f"Approximate: {said}" for said in record.approximate), *[verdict] * bool(verdict)):
+        terminal.line(sentence)
 
 
 def problems(saved: Saved) -> tuple[Problem, Problem]:
@@ -134,22 +136,27 @@ def push(
     terminal.line(f"Written to {where}; nothing was uploaded." if dry_run else f"Pushed to {where}")
 
 
-def _evidence(saved: Saved) -> tuple[int | None, dict[str, bytes]]:
-    """The number of held-out pairs of the run, and the content of its files that belong to the intervention."""
+def _evidence(saved: Saved) -> tuple[int | None, str, dict[str, bytes]]:
+    """The number of held-out pairs of the run, its verdict in a sentence, if it is about this intervention, and the
+    content of its files that belong to the intervention."""
     from pivotal.jobs.run_folder import CERTIFICATE, REPORT, RunFolder
     from pivotal.jobs.runs import read_run
 
     if saved.folder is None:
-        return None, {}
+        return None, "", {}
 
-    def of(folder: RunFolder) -> tuple[int | None, dict[str, bytes]]:
+    def of(folder: RunFolder) -> tuple[int | None, str, dict[str, bytes]]:
         if folder.intervention(saved.run) != saved.intervention:
             raise PivotalError(f"The run in {folder.path} has changed meanwhile. Repeat the command.")
         certificate = folder.certificate()
         certified = certificate is not None and certificate.intervention == saved.intervention.fingerprint()
         names = [REPORT] * folder.report.is_file() + [CERTIFICATE] * certified
         files = {name: (folder.path / name).read_bytes() for name in names}
-        return folder.summary().pairs.test if folder.finished else None, files
+        if not folder.finished:
+            return None, "", files
+        summary = folder.summary()
+        told = summary.verdict if saved.run == summary.best else None
+        return summary.pairs.test, told.sentence if told else "", files
 
     return read_run(saved.folder.path, of)
 

@@ -11,6 +11,7 @@ from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_
 from pivotal.exports.templates import about, render
 from pivotal.files import disk, replaced, write_text
 from pivotal.models.base import LanguageModel, checked
+from pivotal.models.transformers.gguf import converted_from
 from pivotal.records import serial
 from pivotal.records.intervention import EXPORT, ExportRecord, Intervention
 from pivotal.registry import Registry
@@ -54,13 +55,14 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
         target=target,
         use=re.sub(loaded, r"\1 = ...  # your \1", notes.use) if portable.in_memory else notes.use,
         in_memory=portable.in_memory,
+        gguf=converted_from(portable.base) if repr(portable.base) in notes.use else "",
         approximate=notes.approximate,
         priming=portable.priming,
         dtype=str(portable.model.network.dtype)[6:],
         rows=list(zip(i.units, zip(*i.shown_values.values(), strict=True), strict=True)),
         listed=_LISTED,
         heads=any(unit.size > 1 for unit in i.units),
-        **about(i),
+        **about(i, portable.pairs, portable.verdict),
     )
     write_text(folder / "README.md", text + "\n")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

@@ -77,6 +77,10 @@ class Portable:
     train: Problem | None = None
     test: Problem | None = None
     """Training pairs and held-out pairs at the sites of the intervention, for targets that need them."""
+    pairs: int | None = None
+    """The number of held-out pairs behind the scores."""
+    verdict: str = ""
+    """The verdict of the run in a sentence."""
 
     @staticmethod
     def of(

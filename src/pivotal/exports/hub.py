@@ -63,6 +63,8 @@ class Shared:
     """The licence of the model, which its adapters inherit."""
     pairs: int | None = None
     """The number of held-out pairs behind the scores."""
+    verdict: str = ""
+    """The verdict of the run in a sentence."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """The content of further files, such as certificate.json and report.html."""
 
@@ -105,7 +107,7 @@ def write_shared(shared: Shared, folder: Path) -> list[str]:
         base=shared.base_model or i.model,
         adapter=adapters[0] if adapters else "",
         approximate=approximate,
-        **about(i, shared.pairs),
+        **about(i, shared.pairs, shared.verdict),
     )
     write_text(folder / "README.md", text + "\n")
     return notes

@@ -33,9 +33,9 @@ def _environment() -> Environment:
     return environment
 
 
-def inline(text: object) -> str:
+def inline(text: object, most: int = 200) -> str:
     """Text of somebody else within a line of Markdown."""
-    return re.sub(r"[`|<>\[\]*\\]|\s+|[\x00-\x1f\x7f-\x9f]", " ", str(text)).strip()[:200]
+    return re.sub(r"[`|<>\[\]*\\]|\s+|[\x00-\x1f\x7f-\x9f]", " ", str(text)).strip()[:most]
 
 
 def code(text: str) -> str:
@@ -49,7 +49,7 @@ def literal(text: str) -> str:
     return repr(text).replace("`", "\\x60")
 
 
-def about(intervention: Intervention, pairs: int | None = None) -> dict[str, Any]:
+def about(intervention: Intervention, pairs: int | None = None, verdict: str = "") -> dict[str, Any]:
     """What every text says about an intervention. `pairs` is the number of held-out pairs behind its scores."""
     scores = intervention.scores
     flips, interval, kl = (scores.get(name) for name in ("flip_accuracy", "interval", "kl"))
@@ -62,4 +62,5 @@ def about(intervention: Intervention, pairs: int | None = None) -> dict[str, Any
                 text += f" (95% interval {low:.1%} to {high:.1%})"
         text += f", with a KL of {kl:.3g}." if isinstance(kl, int | float) else "."
     units = "one unit" if len(intervention) == 1 else f"{len(intervention)} units"
-    return {"i": intervention, "units": units, "scores": text}
+    measured = "\n\n".join(filter(None, (text, inline(verdict, 2000))))
+    return {"i": intervention, "units": units, "scores": measured}

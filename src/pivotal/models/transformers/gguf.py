@@ -116,6 +116,12 @@ def converted(gguf: Path) -> Path:
     return folder
 
 
+def converted_from(folder: str) -> str:
+    """The name of the GGUF file that a cached folder was converted from; empty for another folder."""
+    cached = Path(folder).parent == (_home() / "converted").resolve()
+    return f"{Path(folder).name.rpartition('-')[0]}.gguf" if cached else ""
+
+
 def _convert(gguf: Path, folder: Path) -> None:
     """Convert a GGUF file to a folder in float32, which loads much faster."""
     from safetensors.torch import save_file
