@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from tests.paths import ROOT
 from torch import nn
 from typer.testing import CliRunner
@@ -62,12 +63,11 @@ def test_the_calls_run_with_a_model_of_ones_own(called, tmp_path, monkeypatch):
     Path("question.yaml").write_text(question, encoding="utf-8")
     names: dict[str, Any] = {"pivotal": pivotal}
     if "lstm" in called:
-        one = product(("this", "that"), ("house", "car", "ship"))
-        forms = [*one, *product(("these", "those"), ("houses", "cars", "ships"))]
-        did = re.search(r"did: \[(.*)\]", question)[1].split(", ")
+        lists = yaml.safe_load(question)["lexicon"]
         sentences = [
-            " ".join((who, what, *form))
-            for who, what, form in product(["She", "He", "They", "We"], did, forms)
+            " ".join((when[tense], the, what, verb[tense]))
+            for tense in ("present", "past")
+            for when, the, what, verb in product(lists["when"], ("the", "this"), lists["what"], lists["verb"])
         ]
         names["words"] = sorted({word for sentence in sentences for word in sentence.split()})
         names["lstm"] = Recurrent(names["words"], sentences)
