@@ -253,7 +253,7 @@ def command_line(chance: random.Random, m: Materials, place: Place) -> Sequence[
     return options.line(chance, verb, m, place)
 
 
-@target("nonsense", weight=1.3)
+@target("nonsense", weight=1.3, codes=(0, 1, 2))
 def nonsense(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     more = ("--json", "-q", "--", "-o", "--out", "--help", "=", "planted", "noun0a", str(m.run))
     given = [
