@@ -22,7 +22,9 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal, own_run):
     written = json.loads((own_run / "certificate.json").read_text())
     assert written["holds"] is True and len(written["ablation"]) == 3
     page = (own_run / "report.html").read_text()
-    assert "The certificate holds for these 3 units" in page
+    shown = pivotal("show", own_run).out
+    assert "The certificate holds for these 3 units" in page and "The certificate holds" in shown
+    assert "tests whether each unit is needed" in before and "tests whether each unit" not in page + shown
     assert "The certificate holds" not in before
 
 

@@ -132,7 +132,7 @@ def find(
     if json:
         terminal.as_json(found.summary)
         return
-    print_result(found.summary, quiet)
+    print_result(folder, found.summary, quiet)
     place = "The run folder is" if found.already else "Written to"
     terminal.line(f"{place} {folder.path}; read {folder.report}")
 

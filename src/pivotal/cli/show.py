@@ -127,7 +127,7 @@ def _show_run(path: Path, page: Path | None, json: bool) -> None:
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
     else:
         terminal.line("")
-        print_result(summary)
+        print_result(folder, summary)
     terminal.line(f"\nFiles: {', '.join(files)}", style="dim")
     if page is not None:
         terminal.line(f"\nThe page is {page}")
@@ -152,13 +152,13 @@ def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     terminal.line(f"Search {name}; its settings are in {RUN}", style="dim")
 
 
-def print_result(summary: Summary, quiet: bool = False) -> None:
+def print_result(folder: RunFolder, summary: Summary, quiet: bool = False) -> None:
     """The result of a finished run: a sentence, then tables unless `quiet`."""
-    from pivotal.report import evidence, tables
+    from pivotal.report import certified, evidence, tables
     from pivotal.report.next_steps import next_steps
 
     headline, *said = tables.opening(summary)
-    shown, verdict = list[Any](said), summary.verdict
+    shown, verdict, certificate = list[Any](said), summary.verdict, folder.certificate()
     if quiet:
         terminal.result(headline, *shown)
         return
@@ -182,7 +182,8 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         evidence.redundancy_sentence(summary.evidence.redundancy if summary.evidence else None),
         tables.clean_sentence(summary),
         tables.skipped_sentence(summary.rejected),
+        certificate and certified.verdict(certificate),
         tables.seconds_sentence(summary),
     ]
     terminal.result(headline, *shown)
-    terminal.line("\n" + "\n".join(f"Next: {step}" for step in next_steps(summary)))
+    terminal.line("\n" + "\n".join(f"Next: {step}" for step in next_steps(summary, certificate)))

@@ -6,18 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pivotal.printing import counted
+from pivotal.records.certificate import Certificate
 from pivotal.records.evidence import Check
 from pivotal.records.summary import Summary
 from pivotal.report.tables import percent
 
 _MOST = 2
+_CERTIFY = "`pivotal certify` tests whether each unit is needed and whether other units would suffice."
 _DROP = 0.2
 """The least loss of training flips on the way to the final units for which more units are suggested."""
 _HARDLY, _MOSTLY = 0.1, 0.5
 """A direction that flips less than the first share, while the other flips at least the second, is pointed out."""
 
 
-def next_steps(summary: Summary) -> list[str]:
+def next_steps(summary: Summary, certificate: Certificate | None = None) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
@@ -25,7 +27,8 @@ def next_steps(summary: Summary) -> list[str]:
     missing = Check(name="", passed=None, found="")
     checks = defaultdict(lambda: missing, {check.name: check for check in summary.verdict.checks})
     asking = list(_question(checks))  # before the question is right, nothing else matters
-    return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
+    certify = [_CERTIFY] * (certificate is None or certificate.run != summary.best)
+    return (asking or [*_flips(summary, checks), *_evidence(summary, checks), *certify])[:_MOST]
 
 
 def _question(checks: Mapping[str, Check]) -> Iterator[str]:
@@ -81,4 +84,3 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
         yield "Bound the side effects: --keep text, --keep with a question that must not change, or --max-kl."
     if summary.evidence is None or summary.evidence.level != "full":
         yield "Make the missing checks: repeat the command with --evidence full."
-    yield "`pivotal certify` tests whether each unit is needed and whether other units would suffice."

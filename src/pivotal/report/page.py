@@ -42,6 +42,7 @@ def write_report(folder: RunFolder) -> Path:
 def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
     where, found = folder.path.as_posix(), ["--model", "PATH"] * folder.info.in_memory
+    certificate = folder.certificate()
     return page(
         "run.html",
         title=f"{summary.phenomenon} in {summary.model}",
@@ -57,12 +58,12 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         traces=traces,
         colours={"labels": BY_LABEL, "chosen": CHOSEN, "others": OTHERS},
         figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
-        next_steps=next_steps(summary),
+        next_steps=next_steps(summary, certificate),
         has_heads=any(label.startswith("head") for label in best.unit_labels),
         profiles=profiles,
         unit_pages=[unit_page(summary, profile) for profile in profiles.profiles] if profiles else [],
         sentences=traces and _sentences(traces, [group for group in best.by_group if group], [where, *found]),
-        certificate=folder.certificate(),
+        certificate=certificate,
         certify=shlex.join(["pivotal", "certify", where, *found]),
         snippet=snippet(folder, summary),
         generate=generate_command(folder, summary, found),
