@@ -23,6 +23,7 @@ from pivotal.report import evidence, tables
 from pivotal.report.page import generate_command, snippet, unit_anchor, write_report
 from pivotal.report.templates import coded, macros
 
+WITHOUT = "without it (held out, others fixed)"
 FIGURES = {"by-construction", "values", "drop-one", "control", "learning", "dose"}
 
 
@@ -192,10 +193,9 @@ def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(folder):
 def test_columns_say_what_is_there_and_no_more(folder):
     summary = folder.summary()
     assert evidence.chosen_table(summary).columns == (
-        *("unit", "→ singular", "→ plural", "natural range", "without it", "found by runs"),
+        *("unit", "→ singular", "→ plural", "natural range", WITHOUT, "found by runs"),
     )
     one_run = replace(
         summary, runs=summary.runs[summary.best :][:1], best=0, median=0, evidence=None, verdict=None
     )
-    columns = evidence.chosen_table(one_run).columns
-    assert columns == ("unit", "→ singular", "→ plural", "without it")
+    assert evidence.chosen_table(one_run).columns == ("unit", "→ singular", "→ plural", WITHOUT)

@@ -41,7 +41,7 @@ def sentences(check: CheckReport) -> list[str]:
         cure = " --split words holds out words as well." if shares_words else ""
         said.append(
             f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "
-            f"flip: {to_flip}. {shared_sentence(check.overlap)}{cure}"
+            f"flip: {to_flip}. {shared_sentence(check.overlap, known.mass is not None)}{cure}"
         )
     if check.reason:
         said.append(f"`pivotal find` refuses this question: {check.reason}")
@@ -55,7 +55,7 @@ def sentences(check: CheckReport) -> list[str]:
 def tables(check: CheckReport) -> list[Table]:
     """Accuracy by label and by group, and the words of several tokens."""
     found, known = [], check.knowledge
-    if known is not None:
+    if known is not None and known.mass is not None:
         labels = [
             (label, f"{part.pairs:,}", *_share(part.accuracy), f"{part.preferred:,}")
             for label, part in known.by_label.items()

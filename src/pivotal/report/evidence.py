@@ -162,5 +162,6 @@ def chosen_table(summary: Summary, title: str = "Units") -> Table:
         ] * several
         rows.append(tuple(cells))
     columns = ["unit", *(f"→ {label}" for label in summary.labels)]
-    columns += ["natural range"] * bool(ranges) + ["without it"] + ["found by runs"] * several
+    columns += ["natural range"] * bool(ranges)
+    columns += ["without it (held out, others fixed)"] + ["found by runs"] * several
     return table(title, columns, rows)

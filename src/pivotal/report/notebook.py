@@ -130,8 +130,8 @@ def flips_sentence(scores: Evaluation, asked: str, where: str = "") -> str:
     flips = scores.flip_accuracy
     return (
         f"{counted(scores.units, 'unit')}: {percent(flips.value)} of {flips.n:,} {asked} flipped{where} (95% interval "
-        f"{tables.interval(flips.low, flips.high)}), KL {number(scores.kl)}, after the edit "
-        f"{number(scores.kl_after_edit)}."
+        f"{tables.interval(flips.low, flips.high)}), KL {number(scores.kl)}, or {number(scores.kl_after_edit)} from "
+        "the first edited step on."
     )
 
 

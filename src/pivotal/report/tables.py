@@ -51,7 +51,7 @@ def percent(share: float | None) -> str:
     if share is None or isnan(share):
         return "–"
     shown = f"{_rounded(share, 3):.1%}".replace("-", "−")
-    near = (shown == "100.0%" and share < 1) or (shown == "0.0%" and share > 0)
+    near = shown in ("100.0%", "0.0%") and 0 < round(share, 4) < 1
     return f"{share:.2%}" if near else shown.replace("100.0%", "100%")
 
 
@@ -224,10 +224,10 @@ def control_sentence(summary: Summary) -> str:
 def overlap_sentence(summary: Summary) -> str:
     """What held-out pairs share with training pairs."""
     counts = f"{counted(summary.pairs.train, 'training pair')}, {summary.pairs.test:,} held out."
-    return f"{counts} {shared_sentence(summary.overlap)}"
+    return f"{counts} {shared_sentence(summary.overlap, summary.asks_words)}"
 
 
-def shared_sentence(shared: Overlap) -> str:
+def shared_sentence(shared: Overlap, asks_words: bool = True) -> str:
     """What held-out pairs share with training pairs."""
 
     def of_pairs(share: float) -> str:
@@ -239,10 +239,12 @@ def shared_sentence(shared: Overlap) -> str:
         else f"Of the held-out pairs, {of_pairs(shared.prefix)} share their prefix with a training pair."
     )
     words = f"{of_pairs(shared.words)} share a word that is asked about"
+    if shared.cue is None and not asks_words:
+        return prefixes
     if shared.cue is None:
         return f"{prefixes} The held-out pairs have no cue words; {words} with a training pair."
     cues = f"{of_pairs(shared.cue)} share their cue word with a training pair"
-    return f"{prefixes} Of the held-out pairs, {cues}, and {words}."
+    return f"{prefixes} Of the held-out pairs, {cues}{f', and {words}' * asks_words}."
 
 
 def unseen_sentence(summary: Summary) -> str:
@@ -299,7 +301,8 @@ def units_table(summary: Summary, most: int | None = None) -> Table:
     left = len(summary.prevalence) - len(rows)
     note = f"And {left} more, in summary.json." if left else ""
     marked = ["chosen"] * (len(runs) > 1)
-    columns = ("unit", *marked, *(f"→ {label}" for label in labels), "runs", "without it")
+    values = [f"→ {label}" for label in labels]
+    columns = ("unit", *marked, *values, "runs", "without it (held out, others fixed)")
     return table("Units", columns, rows, text=1 + len(marked), note=note)
 
 
@@ -342,7 +345,8 @@ def shares_table(scores: ByKind, title: str = "By construction and direction") -
         for kind, shares in (("construction", scores.by_group), ("direction", scores.by_direction))
         for name, share in shares.items()
     ]
-    return table(title, ("", "", "pairs", "flipped", "95% interval"), rows, text=2)
+    note = "Pairs with the same prefix, cue or asked words often flip together: an interval counts them as fewer pairs."
+    return table(title, ("", "", "pairs", "flipped", "95% interval"), rows, text=2, note=note)
 
 
 def stages_table(summary: Summary) -> Table:

@@ -63,7 +63,8 @@ def told(trace: Trace) -> str:
         f"“{trace.prefix} …” with {units} of {trace.frame.model} set {when} for {trace.direction}: the share of "
         f"“{wanted}” in the probability of “{wanted}” and “{other}” is {percent(before[-1])} untouched and "
         f"{percent(after[-1])} edited. "
-        f"{verdict(trace)} KL {number(mean_kl)}, averaged over positions."
+        f"{verdict(trace)} KL {number(mean_kl)}, averaged over {len(trace.kl) + 1} positions: those shown, and the "
+        "start of the sentence, where it is 0."
     )
 
 
