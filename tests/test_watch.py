@@ -61,14 +61,14 @@ def test_a_notebook_gets_one_bar_that_is_redrawn():
 def test_lines_say_when_a_phase_begins_then_every_few_seconds_and_how_long_it_took(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr("pivotal.watch.time.monotonic", lambda: now)
-    reports = (("learn", 0, 0.0), ("learn", 100, 1.0), ("learn", 600, 6.0), ("refit", 0, 6.1))
+    reports = (("exchange", 0, 0.0), ("exchange", 100, 1.0), ("exchange", 600, 6.0), ("refit", 0, 6.1))
     with display() as shown:
         for phase, update, now in reports:  # noqa: B007
             Named("cell", shown).progress(Progress(phase, update, 1000, loss=[0.5]))
     assert capsys.readouterr().err.splitlines() == [
-        "cell: learn 0/1,000  loss 0.500",
-        "cell: learn 600/1,000  loss 0.500  4 s left",
-        "cell: learn took 6 s",
+        "cell: exchange 0 of at most 1,000  loss 0.500",
+        "cell: exchange 600 of at most 1,000  loss 0.500  at most 4 s left",
+        "cell: exchange took 6 s",
         "cell: refit 0/1,000  loss 0.500",
     ]
 

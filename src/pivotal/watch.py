@@ -17,6 +17,8 @@ _BARS = 8
 """The number of bars on the screen: a study has hundreds of phases."""
 _LINE_SECONDS, _NOTEBOOK_SECONDS = 5.0, 0.1
 """The least time between two lines, and between two drawings of a notebook's bar, within a phase."""
+_EARLY = ("exchange", "further sets")
+"""The phases that may end before their last update."""
 _NUMBERS = {
     "loss": "loss {:.3f}",
     "units": "units {:.1f}",
@@ -154,7 +156,7 @@ class Lines:
         if not first < progress.update < progress.updates:
             return ""
         seconds = (now - began) * (progress.updates - progress.update) / (progress.update - first)
-        return f"  {printing.duration(seconds)} left"
+        return f"  {'at most ' * progress.phase.endswith(_EARLY)}{printing.duration(seconds)} left"
 
 
 class NotebookBar:
@@ -190,7 +192,8 @@ def bar_html(progress: Progress) -> str:
 
 def told(progress: Progress) -> str:
     """The updates done, and the means over the runs."""
-    parts = [f"{progress.update:,}/{progress.updates:,}" if progress.updates else f"{progress.update:,}"]
+    of = " of at most " if progress.phase.endswith(_EARLY) else "/"
+    parts = [f"{progress.update:,}{of}{progress.updates:,}" if progress.updates else f"{progress.update:,}"]
     for name, form in _NUMBERS.items():
         mean = mean_of(getattr(progress, name, None) or progress.extra.get(name, []))
         if mean is not None:
