@@ -74,7 +74,7 @@ class Evaluation:
 
 def evaluate(
     intervention: Intervention,
-    problem: Problem,
+    problem: Problem | None = None,
     *,
     train: Problem | None = None,
     controls: int = 0,
@@ -87,7 +87,7 @@ def evaluate(
     `controls` is the number of random sets with as many units that it is compared with. Their values are fitted on
     `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound.
     """
-    check_question(intervention, problem, any_model=any_model)
+    problem = check_question(intervention, problem, any_model=any_model)
     examination = Examination(intervention, problem)
     if not controls:
         return scores_of(examination)
@@ -121,8 +121,11 @@ def scores_of(examination: Examination, control: Control | None = None, *, limit
     )
 
 
-def check_question(intervention: Intervention, problem: Problem, *, any_model: bool = False) -> None:
-    """Raise PivotalError if the model, the labels, their order (which identifies the values) or the steps differ."""
+def check_question(
+    intervention: Intervention, problem: Problem | None, *, any_model: bool = False
+) -> Problem:
+    """The problem. Raises PivotalError if there is none, or if the model, the labels, their order (which identifies the
+    values) or the steps differ."""
     if not isinstance(problem, Problem):
         raise PivotalError(
             "An intervention is evaluated on a Problem, such as pivotal.Problem(model, pairs), but this is "
@@ -140,6 +143,7 @@ def check_question(intervention: Intervention, problem: Problem, *, any_model: b
             f"This intervention acts at steps={intervention.steps!r}, but the problem is about "
             f"steps={problem.steps!r}. Make the problem with the steps of the intervention."
         )
+    return problem
 
 
 def _drop_one(examination: Examination) -> tuple[DropOne, ...]:

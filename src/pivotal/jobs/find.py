@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from pivotal.errors import PivotalError, check_whole
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
@@ -57,10 +58,12 @@ class Finding:
         """The intervention of the best run."""
         return self.folder.intervention()
 
-    def __repr__(self) -> str:
-        from pivotal.report.notebook import result_text
+    def to_frame(self) -> Any:
+        """A data frame with a row for each run: its scores and its units."""
+        return self.summary.to_frame()
 
-        return result_text(self.summary)
+    def __repr__(self) -> str:
+        return f"{self.summary}\nThe run is in {self.folder.path}."
 
     def _repr_html_(self) -> str:
         from pivotal.report.notebook import result_html

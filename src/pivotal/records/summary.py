@@ -269,6 +269,11 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
         """Whether the pairs ask which of two words follows."""
         return any(self.example.words)
 
+    def __repr__(self) -> str:
+        from pivotal.report.notebook import result_text
+
+        return result_text(self)
+
     def to_frame(self) -> Any:
         """A data frame with a row for each run: its scores and its units."""
         names = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
