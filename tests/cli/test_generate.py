@@ -2,6 +2,8 @@
 
 import pytest
 
+from pivotal.cli.generate import _print
+
 
 def test_the_edit_turns_the_likeliest_verb(pivotal, run_folder):
     done = pivotal(
@@ -20,12 +22,14 @@ def test_the_edit_turns_the_likeliest_verb(pivotal, run_folder):
     assert len(sides["plural"]["texts"][0].split()) == 6
 
 
-def test_what_is_printed(pivotal, run_folder):
+def test_what_is_printed(pivotal, run_folder, capsys):
     done = pivotal(
         "generate", run_folder, "The noun0a", "--direction", "plural", "--samples", "2", "--temperature", "1"
     )
     assert done.code == 0
     assert "Next word after “The noun0a”" in done.out
+    _print("The", {"untouched": ([("\n", 0.5)], ["The"])})
+    assert "'\\n'" in capsys.readouterr().out, "an empty cell would hide it"
     assert done.out.count("untouched   The noun0a") == 2 and done.out.count("→ plural    The noun0a") == 2
 
 
