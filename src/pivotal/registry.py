@@ -47,7 +47,10 @@ class Registry(Generic[T]):
                 f"The plugin '{name}' of {self.kind} cannot be loaded ({self._broken[name]}). "
                 "Update or uninstall the package that provides it."
             )
-        raise PivotalError(f"There are no {self.kind} named '{name}'.{did_you_mean(name, classes)}")
+        # Users may know a library that only the summary names, such as llama.cpp.
+        told = [one for one in classes if name.lower() in getattr(classes[one], "summary", "").lower()]
+        meant = told[0] if len(told) == 1 and len(name) > 3 else name
+        raise PivotalError(f"There are no {self.kind} named '{name}'.{did_you_mean(meant, classes)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._classes()
