@@ -114,7 +114,7 @@ def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path):
     assert summary.pairs.test == summary.pairs.train
     file.write_text(TEMPLATE.replace("0.5", "0.25"))
     words = "the number or the share of held-out pairs that the phenomenon states has changed"
-    with pytest.raises(PivotalError, match=rf"are not known: {words} .*0\.5 there and 0\.25 here\)\. .* Cure\."):
+    with pytest.raises(PivotalError, match=rf"are not known: {words} .*0\.5 there and .* Cure\."):
         RunFolder(out).check_pairs(asked, asked.load_pairs(), "Cure.")
     with pytest.raises(PivotalError, match=f"holds another run: {words}"):
         again(asked, SHORT, out)
@@ -125,4 +125,4 @@ def test_a_change_of_settings_is_said_before_that_of_files():
     there = {"seed": 0, "data_fingerprint": "a", "keep_fingerprint": "b"}
     assert changes(there, {**there, "seed": 1, "data_fingerprint": "c"}) == ["seed is 0 there and 1 here"]
     assert changes(there, {"seed": 0, "data_fingerprint": "a"}) == []
-    assert changes({"seed": 0}, there)[0] == "the pairs have changed (fingerprint is not set there and a here)"
+    assert changes({"seed": 0}, there)[0].endswith("changed (fingerprint is not set there and a here)")

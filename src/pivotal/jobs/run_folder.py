@@ -59,11 +59,9 @@ class RunFolder:
     def __init__(self, path: str | Path, info: RunRecord | None = None) -> None:
         """Open the folder of a run. Raises PivotalError if it is not one. `info` is given if it was read already."""
         path = Path(path)
-        if info is None:
-            missing = "" if (path / RUN).is_file() else no_run(path)
-            info = serial.read(path / RUN, RunRecord, missing=missing)
+        missing = "" if info or (path / RUN).is_file() else no_run(path)
         object.__setattr__(self, "path", path)
-        object.__setattr__(self, "info", info)
+        object.__setattr__(self, "info", info or serial.read(path / RUN, RunRecord, missing=missing))
 
     @staticmethod
     def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
@@ -286,16 +284,12 @@ def holds_run(path: Path) -> bool:
 
 def no_run(path: Path) -> str:
     """The message about a path that is no run folder. It names one that may be meant."""
-    homes = {home for home in (path.parent, Path("runs"), path) if home.is_dir()}
-    inside = {home: [found.parent for found in sorted(home.glob(f"*/{RUN}"))] for home in homes}
-    if inside.get(path):
-        return (
-            f"{path} holds runs, but is none itself. Name one of them, such as {inside[path][0]}; `pivotal list runs "
-            f"{path}` lists them."
-        )
     if path.exists():
-        return f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-    known = {run.name: run for runs in inside.values() for run in runs}
+        held = any(path.glob(f"*/{RUN}"))
+        cure = f"`pivotal list runs {path}` lists those in it" if held else "Give the --out folder of a run"
+        return f"{path} is not a run folder: it has no {RUN}. {cure}."
+    runs = (run.parent for home in (path.parent, Path("runs")) for run in home.glob(f"*/{RUN}"))
+    known = {run.name: run for run in runs}
     guess = f" Did you mean {known[near]}?" if (near := nearest(path.name, known)) else ""
     return f"There is no folder {path}.{guess} `pivotal list runs` lists the runs in runs/."
 
