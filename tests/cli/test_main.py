@@ -78,6 +78,8 @@ def test_version(pivotal):
 def test_an_unknown_verb_is_a_usage_error(pivotal):
     pivotal("fnd").refused("No such command 'fnd'", "Did you mean 'find'?")
     pivotal("report", "r").refused("No such command 'report'. Did you mean 'show'?")
+    pivotal("export", "r").refused("Missing option '--to'. The format or library: peft")
+    pivotal("find", "--steps", "two").refused("Invalid value for '--steps': 'two' is not one of")
 
 
 @pytest.mark.parametrize(

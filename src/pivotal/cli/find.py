@@ -64,11 +64,13 @@ class FindOptions:
     """Memory bound of a transformer: how many prefixes, times runs, are computed at once. Default: 4096, or
     fewer for a large model on a CPU."""
     out: str | None = None
-    """The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed."""
+    """The run folder. Default: runs/PHENOMENON-STEPS-MODEL, or that name with -2, -3 … if a run with other settings is
+    there. An unfinished run is resumed."""
     overwrite: bool = False
-    """Replace the content of the folder."""
+    """Remove the files of the run in the folder, and run again. Other files stay."""
     force: bool = False
-    """Search even if there are too few pairs for a verdict."""
+    """Search even with fewer than two prefixes in the training or the held-out part, or if the model can score no pair
+    of one of several questions."""
 
     def __post_init__(self) -> None:
         check_least(self, batch_nodes=1)

@@ -59,6 +59,10 @@ class Verbs(TyperGroup):
         try:
             with signals():
                 return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # What a validator says has its own prefix, and the help of a missing parameter says what it may be.
+            error.message = error.message.removeprefix("Value error, ") or getattr(error.param, "help", "")
+            raise
         except (PivotalError, OSError, MemoryError, RuntimeError) as error:
             if not (message := _message(error)):
                 raise

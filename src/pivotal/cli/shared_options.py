@@ -148,7 +148,8 @@ def _place(of: inspect.Parameter) -> int:
 # -- options of several verbs -----------------------------------------------------------------------------------------
 
 Run: TypeAlias = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run folder, or an intervention such as RUN/interventions/0.")
+    str,
+    typer.Argument(metavar="RUN", help="A run folder (`pivotal list runs`), or RUN/interventions/0 in it."),
 ]
 
 
