@@ -23,9 +23,9 @@ def test_numbers_as_text():
 
 def test_controls_that_break_a_bound_are_told(folder):
     summary = folder.summary()
-    assert "exceed the bound" not in tables.control_sentence(summary)
+    assert "the bound" not in tables.control_sentence(summary)
     summary = replace(summary, controls=replace(summary.controls, broken=7))
-    assert " (7 exceed the bound on KL and do not count for p): p =" in tables.control_sentence(summary)
+    assert " (for p, without 7 sets over the bound on KL): p =" in tables.control_sentence(summary)
 
 
 def test_the_sentence_claims_no_more_than_was_found(folder):

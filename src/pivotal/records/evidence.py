@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pivotal.printing import chance
+from pivotal.printing import chance, counted
 from pivotal.records.serial import Number, Record
 
 
@@ -79,8 +79,8 @@ class Knowledge(Record, frozen=True, kw_only=True):
         if self.accuracy is not None:
             share = self.accuracy
             right = (
-                f"The untouched model prefers the expected word in {share.value:.1%} of {self.labelled:,} pairs (95% "
-                f"interval {share.low:.1%} to {share.high:.1%})"
+                f"The untouched model prefers the expected word in {share.value:.1%} of "
+                f"{counted(self.labelled, 'pair')} (95% interval {share.low:.1%} to {share.high:.1%})"
             )
         prefers = " and ".join(f"“{label}” in {part.preferred:,}" for label, part in self.by_label.items())
         sample = "" if self.sampled is None else f" in a sample of {self.sampled:,} prefixes"

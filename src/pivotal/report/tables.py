@@ -107,7 +107,9 @@ def sentence(summary: Summary) -> str:
     they, flip = ("it", "flips") if units == 1 else ("they", "flip")
     of = "" if len(summary.runs) == 1 else f" (the best of {len(summary.runs)} runs by training pairs)"
     found = f"{units} of {summary.all_units:,} units"
-    flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
+    flipped = (
+        f"{flip} {percent(summary.flip_accuracy)} of {counted(summary.pairs.test, 'held-out preference')}"
+    )
     closed = summary.best_run.fidelity
     fidelity = "" if closed is None or not summary.asks_words else f", fidelity {percent(closed.asked.value)}"
     if summary.asks_words or closed is None:
@@ -212,7 +214,7 @@ def control_sentence(summary: Summary) -> str:
     if not control.sets:
         return "No control was run."
     broken = control.broken
-    without = f" ({broken} exceed the bound on KL and do not count for p)" if broken else ""
+    without = f" (for p, without {counted(broken, 'set')} over the bound on KL)" if broken else ""
     return (
         f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
         f"{_SETTING[summary.values]}, flip {percent(control.mean)} on average and "

@@ -61,7 +61,7 @@ def index_page(atlas: Atlas, name: str, about: str, downloads: Downloads) -> str
     return _page(
         "index.html",
         f"Atlas: {name}",
-        about or f"{len(atlas.phenomena)} phenomena in {counted(len(atlas.models), 'model')}.",
+        about or f"{_phenomena(len(atlas.phenomena))} in {counted(len(atlas.models), 'model')}.",
         facts=[(str(atlas.count(standing)), standing) for standing in STANDINGS if atlas.count(standing)],
         meanings=list(MEANING.items()),
         columns=atlas.columns,
@@ -96,7 +96,7 @@ def model_page(atlas: Atlas, model: str) -> str:
     return _page(
         "model.html",
         model,
-        f"{len({entry.phenomenon for entry in entries})} phenomena, and the units that switch them.",
+        f"{_phenomena(len({entry.phenomenon for entry in entries}))}, and the units that switch them.",
         crumbs=[_HOME],
         results=_results(entries, "phenomenon", lambda entry: entry.within if several else entry.phenomenon),
         units=[_shared_unit(atlas, model, unit) for unit in atlas.units[model]],
@@ -109,6 +109,10 @@ def model_page(atlas: Atlas, model: str) -> str:
     )
 
 
+def _phenomena(n: int) -> str:
+    return counted(n, "phenomenon").replace("phenomenons", "phenomena")
+
+
 def unit_page(atlas: Atlas, model: str, unit: str) -> str:
     """What a unit is set to in the interventions that share it, and what these interventions do."""
     entries = atlas.shared[model][unit]
@@ -117,7 +121,7 @@ def unit_page(atlas: Atlas, model: str, unit: str) -> str:
     return _page(
         "unit.html",
         f"{unit} in {model}",
-        f"{counted(len(entries), 'intervention')} set this unit, for {len(phenomena)} phenomena: "
+        f"{counted(len(entries), 'intervention')} set this unit, for {_phenomena(len(phenomena))}: "
         f"{', '.join(phenomena)}.",
         crumbs=[_HOME, (model, f"../{model_address(model)}")],
         links=links,
