@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from pivotal.errors import PivotalError, did_you_mean, in_short
+from pivotal.errors import PivotalError, did_you_mean, in_short, nearest
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
@@ -101,7 +101,9 @@ class Place:
                     "is put in quotes."
                 )
         for key in required:
-            self.require(key in found, f"{self.name} needs the key '{key}'.")
+            near = nearest(key, found)
+            guess = f" It has '{near}': did you mean '{key}'?" if near else ""
+            self.require(key in found, f"{self.name} needs the key '{key}'.{guess}")
         return found
 
     def _parts(self) -> Iterator[tuple[str | int, Place]]:

@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_a_sentence(change, said):
     [
         (b"", "truncated"),
         (b'{"size": 3,\n "share": }', "invalid character in line 2, column 11"),
-        (b'{"size": NaN}', "invalid character in line 1, column 10"),
+        (b'{"size": NaN}', "invalid character in column 10"),
         (b'{"size": 3, "free": "\xff"}', "must be JSON"),
         (b"[1]", "the content must be an object, but it is a list"),
         (b'{"free": ' + b"[" * 100_000, "nested too deeply"),

@@ -136,7 +136,7 @@ def shown(entry: str, most: int = 3) -> str:
 def _check_words(words: tuple[str, ...]) -> None:
     """Raise PivotalError unless there are two entries without a word in common."""
     if len(words) != 2 or words[0] == words[1]:
-        raise PivotalError(f"A pair has two different words, not {words!r}.", field="words")
+        raise PivotalError(f"A pair has two different words, not {' and '.join(words)}.", field="words")
     every = [word for entry in words for word in members(entry)]
     for word in every:
         if not word or " " in word:
@@ -144,7 +144,7 @@ def _check_words(words: tuple[str, ...]) -> None:
     if len(set(every)) < len(every):
         twice = next(word for word in every if every.count(word) > 1)
         raise PivotalError(
-            f"A word belongs to one label and is listed once, but '{twice}' occurs twice in {words!r}.",
+            f"A word belongs to one label and is listed once, but '{twice}' occurs twice in {' and '.join(words)}.",
             field="words",
         )
 

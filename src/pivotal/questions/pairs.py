@@ -251,7 +251,7 @@ def checked_labels(labels: Sequence[str]) -> tuple[str, str]:
     cleaned = [clean_text(label, "words") for label in labels]
     if len(cleaned) != 2 or cleaned[0] == cleaned[1] or not all(cleaned):
         raise PivotalError(
-            f"A pair has two words under two different labels, not {len(cleaned)} {cleaned}. "
+            f"A pair has two words under two different labels, not {len(cleaned)}: {', '.join(cleaned)}. "
             'Example: {"singular": "approves", "plural": "approve"}.',
             field="words",
         )

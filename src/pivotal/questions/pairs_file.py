@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError, did_you_mean, nearest
 from pivotal.files import suffix_of, write_bytes
 from pivotal.questions.minimal_pair import MinimalPair, clean_text, find_cue, members
 from pivotal.questions.rows import DELIMITERS, OTHER_FORMATS, Row
@@ -57,11 +57,12 @@ def pair_row(row: Mapping[str, Any], *, table: bool) -> PairRow:
             cure = ' Write one per label, such as {"singular": "is", "plural": "are"}.' if labelled else ""
             raise PivotalError(f"{reason}.{cure}", key) from None
         missing = "missing" in reason
-        said = "This is missing." if missing else f"A pairs file has no '{field}'."
-        guess = "" if missing else did_you_mean(field, PairRow.__struct_fields__)
+        said = "This is missing." if missing else f"A pairs file has no such {'column' if table else 'key'}."
+        near = "" if missing else nearest(field, PairRow.__struct_fields__)
+        cure = f" Did you mean '{near}'?" if near else OTHER_FORMATS
         raise PivotalError(
-            f"{said}{guess} This row has {', '.join(row)}. A pairs file has prefix and words, which are two columns "
-            f"in a table, such as word.singular and word.plural.{OTHER_FORMATS}",
+            f"{said}{cure} This row has {', '.join(row)}. A pairs file has prefix and words, which are two columns in "
+            f"a table, such as word.singular and word.plural.{OTHER_FORMATS if near else ''}",
             field,
         ) from None
 
@@ -94,14 +95,17 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     """The pair of a row, whose words belong to these labels."""
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
     if words and set(words) != set(labels):
-        raise PivotalError(f"Every pair has the labels of the first, {labels}, not {list(words)}.", "words")
+        raise PivotalError(
+            f"Every row has words for {' and '.join(labels)}, but this one for {' and '.join(words)}. Correct it.",
+            "words",
+        )
     label = clean_text(row.label or "", "label")
     others = {clean_text(name, "counterfactual"): text for name, text in (row.counterfactual or {}).items()}
     for field, stated in (("label", [label] if label else []), ("counterfactual", list(others))):
         for name in stated:
             if name not in labels:
                 raise PivotalError(
-                    f"It belongs to one of the two labels of the words, not to '{name}'.{did_you_mean(name, labels)}",
+                    f"A row names one of the two labels of its words, not '{name}'.{did_you_mean(name, labels)}",
                     field,
                 )
     if others and label:  # the prefix itself is the counterfactual of its own label

@@ -23,9 +23,9 @@ SUFFIXES = (*DELIMITERS, ".jsonl", ".json", ".parquet")
 SKIP = " --skip-bad leaves such rows out."
 """The end of a message about a row that the user may not want to correct."""
 OTHER_FORMATS = (
-    " For a file in another format, write its reader before the path, such as blimp:PATH, or table:PATH for a good and "
-    "a bad word or sentence (--columns prefix=COLUMN,good=COLUMN,bad=COLUMN if they have other names). `pivotal list "
-    "phenomena` lists the readers."
+    " If columns hold a good and a bad word or sentence, write table:PATH (and --columns "
+    "prefix=COLUMN,good=COLUMN,bad=COLUMN if they have other names). For another format, write its reader before the "
+    "path, such as blimp:PATH; `pivotal list phenomena` lists the readers."
 )
 _INSIDE = ("data", "items", "examples", "rows", "prompts", "pairs")
 """The keys under which a JSON file may keep its list of rows."""

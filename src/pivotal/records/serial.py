@@ -139,7 +139,8 @@ def _position(error: str, data: bytes) -> str:
     if match := re.search(r" \(byte (\d+)\)", error):
         before = data[: int(match[1])]
         line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        return f"{error[: match.start()]} in line {line}, column {column}"
+        place = f"line {line}, column {column}" if b"\n" in data else f"column {column}"
+        return f"{error[: match.start()]} in {place}"
     return error
 
 

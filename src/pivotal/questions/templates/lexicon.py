@@ -57,8 +57,8 @@ class WordList:
 Lexicon = Mapping[str, WordList]
 
 
-def read_lexicon(place: Place) -> dict[str, WordList]:
-    return {name: _word_list(name, inner) for name, inner in place.entries(_LIST).items()}
+def read_lexicon(place: Place, labels: Labels) -> dict[str, WordList]:
+    return {name: _word_list(name, inner, labels) for name, inner in place.entries(_LIST).items()}
 
 
 def check_name(place: Place, name: str, what: str) -> str:
@@ -70,7 +70,7 @@ def check_name(place: Place, name: str, what: str) -> str:
     return name
 
 
-def _word_list(name: str, place: Place) -> WordList:
+def _word_list(name: str, place: Place, labels: Labels) -> WordList:
     place.require(
         _NAME.fullmatch(name) and name == name.lower(),
         f"the name of a list is lower-case letters, '-' and '_', without digits, not '{name}'.",
@@ -79,10 +79,12 @@ def _word_list(name: str, place: Place) -> WordList:
     first = entries[0]
     seen: dict[tuple[tuple[str, str], ...], LexiconEntry] = {}
     for entry in entries:
-        entry.place.require(
-            entry.forms.keys() == first.forms.keys(),
-            f"all entries of a list have the same forms, but this one has {_named(entry)} and the first of '{name}' "
-            f"has {_named(first)}. Give both the same.",
+        # If the later entry has the labels, the form of the first one is misspelt.
+        odd, other = (first, entry) if set(labels) <= entry.forms.keys() else (entry, first)
+        odd.place.require(
+            odd.forms.keys() == other.forms.keys(),
+            f"all entries of the list '{name}' have the same forms, {_named(other)} in line {other.place.line}, but "
+            f"this one has {_named(odd)}. Give both the same.",
         )
         same = seen.setdefault(tuple(sorted(entry.forms.items())), entry)
         entry.place.require(

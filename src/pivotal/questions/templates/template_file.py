@@ -74,7 +74,7 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
     )
     top = root.fields(_KEYS, ["labels", "templates"])
     labels = _labels(top["labels"])
-    lexicon = read_lexicon(top["lexicon"]) if "lexicon" in top else {}
+    lexicon = read_lexicon(top["lexicon"], labels) if "lexicon" in top else {}
     reader = TemplateReader(lexicon, labels, {key: top[key] for key in SHARED_KEYS if key in top})
     templates = tuple(
         reader.read(place, number)
