@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES, enough_to_flip, labels_ignore_cue
-from pivotal.printing import chance
+from pivotal.printing import chance, counted
 from pivotal.problem.asking import Tokens
 from pivotal.problem.problem import Problem
 from pivotal.questions.cue_labels import contradicted, cue_tells
@@ -90,9 +90,8 @@ def warnings_of(knowledge: Knowledge, pairs: PairSet | None = None) -> tuple[str
     labels = knowledge.by_label
     for label, part in labels.items():
         if part.accuracy is not None and part.accuracy.low <= HALF:
-            share = (
-                f"if “{label}” is right, it prefers it in {part.accuracy.value:.1%} of {part.pairs:,} pairs"
-            )
+            pairs_of = counted(part.pairs, "pair")
+            share = f"if “{label}” is right, it prefers it in {part.accuracy.value:.1%} of {pairs_of}"
             said.append(
                 f"The model does not know the answer: {share}, which may be chance."
                 if part.accuracy.value <= _CLEARLY_KNOWN
@@ -143,7 +142,8 @@ def without_forms(pairs: PairSet) -> tuple[str, ...]:
     return (
         f"No pair has a counterfactual prefix for {which}, so nothing shows whether the model follows the cue, and the "
         f"verdict will be 'no evidence'. Add {columns} to the file: in the row of “{prefix}”, the same prefix with the "
-        f"cue in the form that calls for “{label}”.",
+        f"cue in the form that calls for “{label}”. Or name the file as table:FILE, which takes them from rows that "
+        "differ in one word; if several do, from that with the same lexemes.",
     )
 
 
@@ -163,7 +163,7 @@ def few_to_flip(
     if enough_to_flip(towards):
         return ()
     (first, n), (second, m) = towards.items()
-    which = "held-out prefixes" if all_asked else "sampled held-out prefixes"
+    which = f"{'' if all_asked else 'sampled '}held-out prefix{'' if prefixes == 1 else 'es'}"
     said = (
         f"Of the {prefixes:,} {which}, {n:,} can be flipped to “{first}” and {m:,} to “{second}”; a verdict "
         f"needs {LEAST_PREFIXES} each."

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pivotal.errors import PivotalError
+from pivotal.printing import counted
 from pivotal.questions.minimal_pair import MinimalPair, find_cue, members
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.rows import SKIP, BadRows
@@ -40,6 +41,8 @@ class Choice:
     group: str = ""
     label: str = ""
     """The label of the good word, if the file states it."""
+    lexemes: tuple[tuple[str, str], ...] = ()
+    """The lemmas, which twins share."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,8 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
     notes += [_cue_note(how, found) for how, found in inferred.items() if how]
     if missing := sum(pair.cue is None for pair in pairs):
         notes.append(
-            f"{missing:,} of {len(pairs):,} pairs have no cue and need --steps every. A pairs file or a "
-            "column cue can state it."
+            f"No cue is known for {missing:,} of {counted(len(pairs), 'pair')}: use --steps every, or state the cue in "
+            "a pairs file or a column cue."
         )
     distinct = tuple(dict.fromkeys(pairs))
     return PairSet(name, labels, distinct, merged=len(pairs) - len(distinct), notes=(*notes, *bad.notes()))
@@ -214,10 +217,28 @@ def _twins(kept: Sequence[tuple[Choice, int]]) -> dict[int, str]:
 
 
 def _open_prefixes(choice: Choice) -> list[str]:
-    """The prefix with each of its words left open, and the two words. Words hold no tab."""
+    """The prefix with each of its words left open, the two words and the lemmas. Words hold no tab."""
     words = choice.prefix.split()
-    asked = " ".join(sorted((choice.good, choice.bad)))
+    asked = " ".join(sorted((choice.good, choice.bad))) + str(choice.lexemes)
     return [" ".join((*words[:i], "\t", *words[i + 1 :], "\t", asked)) for i in range(len(words))]
+
+
+def with_twins(pairs: PairSet) -> PairSet:
+    """The pairs of a pairs file. Those that state no counterfactual prefix get that of the only similar row, and the
+    word that differs as their cue."""
+    labelled = [pair for pair in pairs if pair.label]
+    kept = [
+        (Choice("", p.prefix, *p.words, lexemes=p.lexemes), pairs.labels.index(p.label)) for p in labelled
+    ]
+    found = {}
+    for row, twin in _twins(kept).items():
+        pair, cue = labelled[row], only_difference(labelled[row].prefix.split(), twin.split())
+        if pair.cue in (None, cue) and not any(pair.counterfactuals):
+            forms = (twin, pair.prefix) if kept[row][1] else (pair.prefix, twin)
+            found[pair] = replace(pair, cue=cue, counterfactuals=forms)
+    how = "the word that differs from a similar row, whose prefix is the counterfactual"
+    notes = (_cue_note(how, list(found.values())),) if found else ()
+    return replace(pairs, pairs=tuple(found.get(p, p) for p in pairs), notes=pairs.notes + notes)
 
 
 def _cue(choice: Choice, twin: str, rules: Rules) -> tuple[str, int | str | None, str]:
@@ -263,4 +284,4 @@ def _cue_note(how: str, pairs: Sequence[MinimalPair]) -> str:
     words, cue = pairs[0].prefix.split(), pairs[0].cue
     assert cue is not None
     words[cue] = f"[{words[cue]}]"
-    return f"The cue of {len(pairs):,} pairs is {how}, such as “{' '.join(words)}”."
+    return f"The cue of {counted(len(pairs), 'pair')} is {how}, such as “{' '.join(words)}”."

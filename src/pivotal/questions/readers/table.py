@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import read_text
 from pivotal.questions.minimal_pair import joined
-from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.pairs_file import index_or_word
 from pivotal.questions.readers.base import Reader
-from pivotal.questions.readers.choices import Choice, assemble, between_sentences, choices_in
+from pivotal.questions.readers.choices import Choice, assemble, between_sentences, choices_in, with_twins
 from pivotal.questions.rows import SKIP, BadRows, name_of, rows_of
 
 _ROLES: dict[str, tuple[str, ...]] = {
@@ -32,7 +32,8 @@ _ROLES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class TableReader(Reader):
-    """Rows with a good and a bad word after a prefix, or with two sentences that differ in one word."""
+    """Rows with a good and a bad word after a prefix, or with two sentences that differ in one word. Also a pairs file,
+    with counterfactual prefixes from similar rows."""
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = (
@@ -42,10 +43,11 @@ class TableReader(Reader):
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
         rows = list(rows_of(path, bad))
+        names = list(dict.fromkeys(key for _, row in rows for key in row))
+        if not self.reading.columns and any(name.partition(".")[0] in ("words", "word") for name in names):
+            return with_twins(read_pairs(path, skip_bad=self.reading.skip_bad))
         with BadRows(skip=False).row(str(path)):
-            columns = columns_of(
-                self.reading.columns, list(dict.fromkeys(key for _, row in rows for key in row))
-            )
+            columns = columns_of(self.reading.columns, names)
         choices = choices_in(rows, bad, lambda where, row: [_choice(where, row, columns)])
         made = assemble(name_of(path), choices, bad)
         note = "Columns: " + ", ".join(f"{role}={column}" for role, column in columns.items()) + "."
