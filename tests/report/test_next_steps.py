@@ -9,10 +9,10 @@ from pivotal.evidence.verdict import verdict_of
 from pivotal.records.evidence import Share, TextCost
 from pivotal.records.serial import replace
 from pivotal.records.summary import Control, Summary
+from pivotal.report.next_steps import _CERTIFY as CERTIFY
 from pivotal.report.next_steps import next_steps
 
 NONE = Share(0.0, 0.0, 0.2, 12)
-CERTIFY = "`pivotal certify` tests whether each unit is needed and whether other units would suffice."
 
 
 def steps(found: Summary) -> list[str]:

@@ -96,11 +96,9 @@ def _print(prompt: str, sides: Mapping[str, Side]) -> None:
     from pivotal.report.tables import Table
 
     names = list(sides)
-    rows = zip(*(words for words, _ in sides.values()), strict=True)
-    cells = tuple(
-        tuple(cell for word, p in row for cell in (word if word.strip() else repr(word), f"{p:.3f}"))
-        for row in rows
-    )
+    words = [[(word if word.strip() else repr(word), p) for word, p in words] for words, _ in sides.values()]
+    rows = zip(*words, strict=True)
+    cells = tuple(tuple(cell for word, p in row for cell in (word, f"{p:.3f}")) for row in rows)
     columns = tuple(column for name in names for column in (name, "p"))
     numeric = frozenset(range(1, len(columns), 2))
     terminal.table(Table(f"Next word after “{prompt}”", columns, cells, numeric))

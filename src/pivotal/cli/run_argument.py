@@ -125,11 +125,10 @@ class Saved:
         except PivotalError as error:
             if named or "--model" in str(error):
                 raise
-            cure = (
-                "If the model of the run was in memory, write it: pivotal.load_model(module, words).save(PATH), or for "
-                "Transformers model.save_pretrained(PATH) and tokenizer.save_pretrained(PATH). Then add --model PATH."
-            )
-            raise PivotalError(f"{error} {cure}") from None
+            raise PivotalError(
+                f"{error} If the model of the run was in memory, write it with pivotal.load_model(module, words)"
+                ".save(PATH), or save_pretrained(PATH) of the model and its tokenizer, and add --model PATH."
+            ) from None
         model.recognise(self.intervention.model_fingerprint)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=self.options.any_model)
         whole = {} if self.folder is None else read_run(self.folder.path, RunFolder.bases)

@@ -121,9 +121,7 @@ def scores_of(examination: Examination, control: Control | None = None, *, limit
     )
 
 
-def check_question(
-    intervention: Intervention, problem: Problem | None, *, any_model: bool = False
-) -> Problem:
+def check_question(intervention: Intervention, problem: object, *, any_model: bool = False) -> Problem:
     """The problem. Raises PivotalError if there is none, or if the model, the labels, their order (which identifies the
     values) or the steps differ."""
     if not isinstance(problem, Problem):

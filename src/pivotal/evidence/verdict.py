@@ -93,8 +93,8 @@ def verdict_of(summary: Summary) -> Verdict:
     checks = (*asked, near, flips, control, *others)
     word = _word(summary, (*asked, near), (flips, control), others)
     needed = [check for check in (*asked, near) if not check.passed]
-    why = needed + [flips] * turn_away(summary) or [control]
-    return Verdict(word=word, sentence=_sentence(word, why, checks, summary, evidence), checks=checks)
+    why = " and ".join(map(_outcome, needed + [flips] * turn_away(summary) or [control]))
+    return Verdict(word=word, sentence=_sentence(word, checks, summary, evidence, why), checks=checks)
 
 
 def _word(
@@ -113,10 +113,8 @@ def breaks(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.text is not None and evidence.text.ratio > BREAKS
 
 
-def _sentence(
-    word: Word, why: Sequence[Check], checks: Sequence[Check], summary: Summary, evidence: Evidence
-) -> str:
-    """The verdict in words. `why` are the checks that would keep it from being a nudge."""
+def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence: Evidence, why: str) -> str:
+    """The verdict in words. `why` says which checks keep it from being a nudge, if it is none."""
     failed = [check.name for check in checks if check.passed is False]
     undecided = [check.name for check in checks if check.undecided]
     missing = [check.name for check in checks if check.passed is None and not check.undecided]
@@ -128,8 +126,7 @@ def _sentence(
         "decide": f"Decide: these units decide {preference if '(' in preference else 'the phenomenon in this model'}.",
         "switch": f"Switch: these units switch {preference}.",
         "nudge": f"Nudge: these units change {preference}, but {_short_of(failed, undecided, breaks(evidence))}.",
-        "no evidence": "No evidence: these figures do not show that the units decide anything, because "
-        f"{' and '.join(map(_outcome, why))}.",
+        "no evidence": f"No evidence: these figures do not show that the units decide anything, because {why}.",
     }[word]
     parts = [meaning]
     if word != "no evidence" and text is not None and breaks(evidence):
@@ -367,8 +364,7 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
         found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
     if swapped is not None:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
-    either = "" if swapped is None else ", in one of the two ways"
-    found += f". In both directions, {EXCEEDS}{either}."
+    found += f". In both directions, {EXCEEDS}{', in one of the two ways' * (swapped is not None)}."
     return _decided(name, passed, found, "" if kept else NATURAL)
 
 

@@ -46,7 +46,7 @@ def units_table(certificate: Certificate) -> Table:
         lost = None if left is None else left - certificate.found.flipped
         said = (str(alone.rank), points(-alone.drop), "yes" if alone.found else "no") if alone else ()
         rows.append((unit, percent(left), points(lost), *said))
-    which = {"train": "training pairs", "all": "all pairs"}[certificate.pairs]
+    which = certificate.pairs.replace("train", "training")
     columns = ("rank by ablation", "ablation, points", "found by ablation") if ablated else ()
-    columns = ("unit", f"flipped without it ({which}, others refitted)", "points", *columns)
+    columns = ("unit", f"flipped without it ({which} pairs, others refitted)", "points", *columns)
     return table("Unit by unit", columns, rows)

@@ -42,7 +42,6 @@ def write_report(folder: RunFolder) -> Path:
 def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
     where, found = folder.path.as_posix(), ["--model", "PATH"] * folder.info.in_memory
-    certificate = folder.certificate()
     return page(
         "run.html",
         title=f"{summary.phenomenon} in {summary.model}",
@@ -58,7 +57,7 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         traces=traces,
         colours={"labels": BY_LABEL, "chosen": CHOSEN, "others": OTHERS},
         figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
-        next_steps=next_steps(summary, certificate),
+        next_steps=next_steps(summary, certificate := folder.certificate()),
         has_heads=any(label.startswith("head") for label in best.unit_labels),
         profiles=profiles,
         unit_pages=[unit_page(summary, profile) for profile in profiles.profiles] if profiles else [],

@@ -241,10 +241,8 @@ def shared_sentence(shared: Overlap, asks_words: bool = True) -> str:
         else f"Of the held-out pairs, {of_pairs(shared.prefix)} share their prefix with a training pair."
     )
     words = f"{of_pairs(shared.words)} share a word that is asked about"
-    if shared.cue is None and not asks_words:
-        return prefixes
     if shared.cue is None:
-        return f"{prefixes} The held-out pairs have no cue words; {words} with a training pair."
+        return prefixes + f" The held-out pairs have no cue words; {words} with a training pair." * asks_words
     cues = f"{of_pairs(shared.cue)} share their cue word with a training pair"
     return f"{prefixes} Of the held-out pairs, {cues}{f', and {words}' * asks_words}."
 
