@@ -71,7 +71,7 @@ def test_what_export_and_push_refuse(pivotal, saved, tmp_path):
     out = ("--out", tmp_path / "out")
     pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
     pivotal("export", saved, "--to", "snipet", *out).refused("'snipet'", "Did you mean 'snippet'")
-    pivotal("export", saved, "--to", "llama.cpp", *out).refused("named 'llama.cpp'. Did you mean 'control-vector'")
+    pivotal("export", saved, "--to", "llama.cpp", *out).refused("Did you mean 'control-vector'")
     pivotal("export", saved, "--to", "peft", "--direction", "dual", *out).refused(
         "'dual'", "singular or plural"
     )

@@ -152,7 +152,7 @@ def test_lexemes_are_the_cue_and_the_words_unless_named():
 
 SLIPS = [
     ("labels:", "label:", "toy.yaml: a template file needs the key 'labels'. It has 'label': did you mean 'labels'"),
-    ("{singular: this, plural", "{singular: this, plurl", "same forms, singular and plural in line .* this one has .* plurl"),
+    ("{singular: this, plural", "{singular: this, plurl", "same forms, .* plural in line .* has singular and plurl"),
     ("labels:", "lables:", "line 1, column 1: there is no key 'lables' in a template file. Did you mean 'labels'?"),
     ("[singular, plural]", "[one, one]", "line 1, column 1: 'labels' are two different names"),
     ("[singular, plural]", "[singular, plurl]", "line 12, column 20: .* none for plurl. .* Did you mean 'plural'?"),

@@ -92,7 +92,7 @@ def _choice(where: str, row: Mapping[str, Any], columns: Mapping[str, str]) -> C
     before = f"{texts.get('prefix', '')} "
     between = between_sentences(before + texts["good"], before + texts["bad"])
     cue = index_or_word(texts.get("cue", ""))
-    more = {role: texts.get(role, "") for role in ("other", "group", "label")}
+    more: Any = {role: texts.get(role, "") for role in ("other", "group", "label")}
     return Choice(where, *between, cue=cue, **more)
 
 
