@@ -63,17 +63,10 @@ def test_the_difference_of_sentences(good, bad, found):
     assert between_sentences(good, bad) == found
 
 
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        ("The cat sleeps", "The cat sleeps"),
-        ("The cat sleeps here", "The cat sleep there"),
-        ("The cat sleeps", "The cat has slept"),
-    ],
-)
-def test_differences_that_are_no_question(good, bad):
+@pytest.mark.parametrize("bad", ["The cat sleeps here", "The cat sleep there", "The cat has slept here"])
+def test_differences_that_are_no_question(bad):
     with pytest.raises(PivotalError, match="begin alike and differ in one word, but they are"):
-        between_sentences(good, bad)
+        between_sentences("The cat sleeps here", bad)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +90,10 @@ def test_a_row_that_differs_at_the_cue_is_the_counterfactual(cue, found, tmp_pat
     ways = (("good,bad", "", "are,is"), ("word.is,word.are,label,lexeme.noun", ",is,cat", "is,are,are,cat"))
     for head, end, row in ways:  # of a table, and of a pairs file where lexemes tell which row is the twin
         text = f"prefix,cue,{head}\nThe cat near it,{cue},is,are{end}\nThe cats near it,cats,{row}\n"
-        more = "The dogs near it,dogs,is,are,are,dog\n" if end else ""
-        first, second = read(tmp_path, "a.csv", text + more, "table")[:2]
+        text += "The dogs near it,dogs,is,are,are,dog\n" if end else ""
         both = ("The cat near it", "The cats near it")
-        assert (first.counterfactuals, second.counterfactuals) == (both if found else ("", ""), both)
+        made = [pair.counterfactuals for pair in read(tmp_path, "a.csv", text, "table")[:2]]
+        assert made == [both if found else ("", ""), both]
 
 
 def test_the_cue_is_where_the_prefixes_of_two_rows_differ(tmp_path):
