@@ -96,8 +96,8 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
     if words and set(words) != set(labels):
         raise PivotalError(
-            f"Every row has words for {' and '.join(labels)}, but this one has words for {' and '.join(words)}. Correct "
-            "the labels, or add the words.",
+            f"Every row has words for {' and '.join(labels)}, but this one has words for {' and '.join(words)}. "
+            "Correct the labels, or add the words.",
             "words",
         )
     label = clean_text(row.label or "", "label")
