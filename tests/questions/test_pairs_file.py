@@ -141,11 +141,7 @@ HEAD = "prefix,cue,word.singular,word.plural,label\n"
             changed(prefxi="x"),
             r"line 2, column 'prefxi': A pairs file has no such key\. Did you mean 'prefix'\?.*This row has .*prefxi",
         ),
-        (
-            "jsonl",
-            changed(words={"singular": "a"}),
-            "line 2, column 'words': .*this one has words for singular. Correct",
-        ),
+        ("jsonl", changed(words={"singular": "a"}), "column 'words': .*this one has words for singular. Cor"),
         ("jsonl", changed(label="dual"), "line 2, column 'label': A row names .*not 'dual'"),
         ("csv", HEAD, "holds at least one pair; this one holds none"),
         ("csv", "prefix,cue,cue\n", "line 1, column 'cue': The column occurs twice"),
