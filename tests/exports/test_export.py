@@ -287,7 +287,6 @@ def test_a_local_base_is_named_in_full(tiny, tmp_path, monkeypatch):
     the README names the file that it was made from."""
     model, cached = tiny("gpt2"), tmp_path / "converted" / "tiny.Q4_0-0123456789abcdef"
     (tmp_path / "my model").mkdir()
-    cached.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(model.lm.network, "name_or_path", "my model", raising=False)
     assert Portable.of(model.lm, model.intervention()).base == str(tmp_path / "my model")

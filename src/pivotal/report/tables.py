@@ -301,8 +301,7 @@ def units_table(summary: Summary, most: int | None = None) -> Table:
     left = len(summary.prevalence) - len(rows)
     note = f"And {left} more, in summary.json." if left else ""
     marked = ["chosen"] * (len(runs) > 1)
-    values = [f"→ {label}" for label in labels]
-    columns = ("unit", *marked, *values, "runs", "without it (held out, others fixed)")
+    columns = ("unit", *marked, *map("→ {}".format, labels), "runs", "without it (held out, others fixed)")
     return table("Units", columns, rows, text=1 + len(marked), note=note)
 
 
