@@ -57,10 +57,19 @@ def found_units(folder: Path) -> str:
 # -- searches ----------------------------------------------------------------------------------------------
 
 
-def default_search(folder: Path) -> str:
-    """A line for each cell with its default number of units, a column for each search: means over the runs."""
-    rows = [row for row in _rows(folder, "searches") if row["max_units"] is None]
-    return _by_search([{**row, "line": row["cell"].removeprefix("wiki-lstm ")} for row in rows], "cell")
+def default_search(model: str) -> Callable[[Path], str]:
+    """A line for each cell of a model with its default number of units, a column for each search: means over the
+    runs."""
+
+    def table(folder: Path) -> str:
+        rows = [
+            {**row, "line": row["cell"].removeprefix(f"{model} ")}
+            for row in _rows(folder, "searches")
+            if row["max_units"] is None and row["cell"].startswith(f"{model} ")
+        ]
+        return _by_search(sorted(rows, key=lambda row: row["search"] != "exchange"), "cell")
+
+    return table
 
 
 def bounded_search(folder: Path) -> str:
@@ -284,7 +293,8 @@ def quality(values: str) -> Callable[[Path], str]:
 
 TABLES: dict[str, Callable[[Path], str]] = {
     "found-units": found_units,
-    "default-search": default_search,
+    "default-search": default_search("wiki-lstm"),
+    "default-search-smollm2": default_search("smollm2-135m"),
     "bounded-search": bounded_search,
     "by-units": by_units,
     "calibration": calibration,
