@@ -166,7 +166,7 @@ WEIGHTS = ("peft", "transformers")
 
 
 @pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
-def test_a_folder_says_what_it_holds(tiny, target, tmp_path):
+def test_a_folder_says_what_it_holds(tiny, target, tmp_path, monkeypatch):
     model = tiny("gpt2")
     found = model.intervention()
     record = export(Portable.of(model.lm, found), target, tmp_path / "deep" / "out")
@@ -179,9 +179,10 @@ def test_a_folder_says_what_it_holds(tiny, target, tmp_path):
     assert model.lm.fingerprint() in text and "| head.2:1 |" in text and "not set" in text
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
     assert "your model object" not in text
-    write_files(replace(Portable.of(model.lm, found), in_memory=True), TARGETS.get(target)(), tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert "Use your model object and its tokenizer instead." in text
+    monkeypatch.setattr(model.lm, "in_memory", True)
+    for unnamed, cure in ((False, "use your model object in the place"), (True, "Use your model object and its")):
+        write_files(replace(Portable.of(model.lm, found), in_memory=unnamed), TARGETS.get(target)(), tmp_path)
+        assert cure in (text := (tmp_path / "README.md").read_text())
     assert ("model = ...  # your model" in text) == (target in ("peft", "pyvene", "snippet"))
 
 

@@ -55,6 +55,7 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
         target=target,
         use=re.sub(loaded, r"\1 = ...  # your \1", notes.use) if portable.in_memory else notes.use,
         in_memory=portable.in_memory,
+        yours=portable.model.in_memory,
         gguf=converted_from(portable.base) if repr(portable.base) in notes.use else "",
         approximate=notes.approximate,
         priming=portable.priming,
