@@ -170,8 +170,7 @@ def test_a_folder_says_what_it_holds(tiny, target, tmp_path, monkeypatch):
     model = tiny("gpt2")
     found = model.intervention()
     record = export(Portable.of(model.lm, found), target, tmp_path / "deep" / "out")
-    out = tmp_path / "deep" / "out"
-    assert read(out / "export.json", ExportRecord) == record
+    assert read((out := tmp_path / "deep" / "out") / "export.json", ExportRecord) == record
     there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert there == set(record.files) >= {"README.md", "export.json"}
     text = (out / "README.md").read_text()
@@ -180,9 +179,10 @@ def test_a_folder_says_what_it_holds(tiny, target, tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
     assert "your model object" not in text
     monkeypatch.setattr(model.lm, "in_memory", True)
-    for unnamed, cure in ((False, "use your model object in the place"), (True, "Use your model object and its")):
-        write_files(replace(Portable.of(model.lm, found), in_memory=unnamed), TARGETS.get(target)(), tmp_path)
-        assert cure in (text := (tmp_path / "README.md").read_text())
+    for unnamed, cure in ((False, "use your model object in the place"), (True, "Use your model object")):
+        (folder := tmp_path / str(unnamed)).mkdir()
+        write_files(replace(Portable.of(model.lm, found), in_memory=unnamed), TARGETS.get(target)(), folder)
+        assert cure in (text := (folder / "README.md").read_text())
     assert ("model = ...  # your model" in text) == (target in ("peft", "pyvene", "snippet"))
 
 
