@@ -169,8 +169,8 @@ WEIGHTS = ("peft", "transformers")
 def test_a_folder_says_what_it_holds(tiny, target, tmp_path, monkeypatch):
     model = tiny("gpt2")
     found = model.intervention()
-    record = export(Portable.of(model.lm, found), target, tmp_path / "deep" / "out")
-    assert read((out := tmp_path / "deep" / "out") / "export.json", ExportRecord) == record
+    record = export(Portable.of(model.lm, found), target, out := tmp_path / "deep" / "out")
+    assert read(out / "export.json", ExportRecord) == record
     there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert there == set(record.files) >= {"README.md", "export.json"}
     text = (out / "README.md").read_text()
