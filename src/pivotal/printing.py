@@ -71,6 +71,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} minutes" if seconds < 120 * 60 else f"{seconds / 3600:.1f} hours"
 
 
-def counted(n: int, noun: str) -> str:
-    """A number with its noun: 1 pair, 1,300 pairs."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 pair, 1,300 pairs, 2 phenomena."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

@@ -179,7 +179,7 @@ def test_a_folder_says_what_it_holds(tiny, target, tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
     assert "your model object" not in text
     monkeypatch.setattr(model.lm, "in_memory", True)
-    for unnamed, cure in ((False, "use your model object in the place"), (True, "Use your model object")):
+    for unnamed, cure in ((False, "use your model object instead of"), (True, "Use your model object")):
         (folder := tmp_path / str(unnamed)).mkdir()
         write_files(replace(Portable.of(model.lm, found), in_memory=unnamed), TARGETS.get(target)(), folder)
         assert cure in (text := (folder / "README.md").read_text())

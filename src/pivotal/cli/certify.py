@@ -42,7 +42,7 @@ def certify(
 ) -> None:
     """Certify the units of a run: is every unit needed, would a swap be better, would fewer units suffice?
 
-    Takes minutes, in a large model longer. Writes certificate.json to the run folder and adds it to the report.
+    Takes minutes, or longer in a large model. Writes certificate.json to the run folder and adds it to the report.
     """
     from pivotal.cli.run_argument import Saved
     from pivotal.jobs.certify import certify_run

@@ -63,8 +63,10 @@ def export(
         terminal.as_json({"folder": str(folder), **serial.plain(record)})
         return
     terminal.line(f"Written to {folder}: {target.summary}. Read {folder / 'README.md'}.")
-    for sentence in (*(f"Approximate: {said}" for said in record.approximate), *[verdict] * bool(verdict)):
-        terminal.line(sentence)
+    for sentence in record.approximate:
+        terminal.line(f"Approximate: {sentence}")
+    if verdict:
+        terminal.line(verdict)
 
 
 def problems(saved: Saved) -> tuple[Problem, Problem]:

@@ -19,6 +19,7 @@ A check has three outcomes. It is not decided if the 95% interval of its figure 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pivotal.evidence.intervals import exact_low
@@ -93,7 +94,7 @@ def verdict_of(summary: Summary) -> Verdict:
     checks = (*asked, near, flips, control, *others)
     word = _word(summary, (*asked, near), (flips, control), others)
     needed = [check for check in (*asked, near) if not check.passed]
-    why = " and ".join(map(_outcome, needed + [flips] * turn_away(summary) or [control]))
+    why = _outcomes(needed + [flips] * turn_away(summary) or [control])
     return Verdict(word=word, sentence=_sentence(word, checks, summary, evidence, why), checks=checks)
 
 
@@ -140,9 +141,13 @@ def _sentence(word: Word, checks: tuple[Check, ...], summary: Summary, evidence:
     return " ".join(parts)
 
 
-def _outcome(check: Check) -> str:
-    said = "is not decided" if check.undecided else "was not checked" if check.passed is None else "failed"
-    return f"“{check.name}” {said}"
+def _outcomes(checks: Sequence[Check]) -> str:
+    """Which checks failed, could not be decided or did not run."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for check in checks:
+        undone = "could not be decided" if check.undecided else "did not run"
+        names["failed" if check.passed is False else undone].append(f"“{check.name}”")
+    return ", and ".join(f"{' and '.join(said)} {outcome}" for outcome, said in names.items())
 
 
 def _short_of(failed: Sequence[str], undecided: Sequence[str], breaking: bool) -> str:

@@ -110,7 +110,7 @@ def model_page(atlas: Atlas, model: str) -> str:
 
 
 def _phenomena(n: int) -> str:
-    return counted(n, "phenomenon").replace("phenomenons", "phenomena")
+    return counted(n, "phenomenon", "phenomena")
 
 
 def unit_page(atlas: Atlas, model: str, unit: str) -> str:
