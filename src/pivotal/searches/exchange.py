@@ -47,8 +47,8 @@ class Exchange(Selection):
     propose swaps of one unit, and masked runs score them: all on few prefixes, the best on more. Make the best swap if
     it lowers the loss, and repeat. At the end, fit the values once more and remove units that add nothing.
 
-    A round tries no unit of a site before the first one in which the best sets of the round before have a unit. Passes
-    through a transformer then begin there.
+    A round first tries the units from the first site of the set on, because passes through a transformer can begin
+    there. Only if none of them lowers the loss, it tries the units of the sites before.
 
     Nothing is random but the training pairs that a run draws: runs differ only in their samples.
     """
@@ -145,10 +145,8 @@ class _Walk:
     price: Price
     score: Float[Tensor, ""]
     """The loss of the set where it was last compared with its swaps."""
-    first: int = 0
-    """The first site whose units may come in."""
     over: bool = False
-    """Whether no swap lowers the loss. A set of all units has no swaps."""
+    """Whether no swap lowers the loss."""
 
 
 def _state(problem: Problem, walks: list[_Walk], done: int) -> dict[str, Any]:
@@ -174,6 +172,8 @@ class _Step:
         self._search, self._problem, self._seed = search, problem, seed
         self._places = places_of(problem.space, problem.model.device)
         self._ends = ends_of(grid_of(problem, points=3))
+        widths = torch.tensor([site.width for site in problem.space.sites], device=problem.model.device)
+        self._site_of = torch.arange(len(widths), device=widths.device).repeat_interleave(widths)
 
     def begin(self, start: Intervention | None) -> _Walk:
         """The set before the first round: the given one, or the units that do most beside one another."""
@@ -186,7 +186,7 @@ class _Step:
         else:
             mask, values = (part[0] for part in dense(start, problem.space, problem.model.device))
             values = values.clamp(*problem.bounds())
-        return _Walk(mask.bool(), values, price, torch.tensor(torch.inf), over=bool(mask.any(0).all()))
+        return _Walk(mask.bool(), values, price, torch.tensor(torch.inf))
 
     def _chosen(self, gain: Float[Tensor, " units"], values: SetValues, price: Price) -> SetMask:
         """The units that do most beside those chosen before, from a pool of those with the highest gain. Half of the
@@ -217,22 +217,28 @@ class _Step:
                 refit = Refit(terms, search.polish, RATE, -(-search.batch // 2), 1, search.batch)
             fitted = refit.fit(part, walk.mask[None].float(), values[None], seed=self._seed)
             values, price = fitted.values[0], fitted.price[0]
-        masks, tried = self._swaps(walk, values, price)
-        for prefixes, left in _HALVINGS:
-            best = self._scores(problem.sample(prefixes, self._seed), price, masks, tried).argsort()[:left]
-            masks, tried = masks[best], tried[best]
-        chosen, at = torch.cat([walk.mask[None], masks]), torch.cat([values[None], tried])
-        score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
-        least = int(score.argmin())
-        over = not score[least] < score[0] - _GAIN
-        least = 0 if over else least
-        return _Walk(
-            chosen[least], at[least], price, score[least], int(self._first_sites(chosen).min()), over
-        )
+        first, sites = int(self._first_sites(walk.mask[None])), len(problem.space.sites)
+        for some in (range(first, sites), range(first)):
+            if not some:
+                continue
+            masks, tried = self._swaps(walk.mask, values, price, some)
+            for prefixes, left in _HALVINGS:
+                part = problem.sample(prefixes, self._seed)
+                best = self._scores(part, price, masks, tried).argsort()[:left]
+                masks, tried = masks[best], tried[best]
+            chosen, at = torch.cat([walk.mask[None], masks]), torch.cat([values[None], tried])
+            score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
+            least = int(score.argmin())
+            if score[least] < score[0] - _GAIN:
+                return _Walk(chosen[least], at[least], price, score[least])
+        return _Walk(walk.mask, values, price, score[0], over=True)
 
-    def _swaps(self, walk: _Walk, values: SetValues, price: Price) -> tuple[HardMasks, RunValues]:
-        """The sets after each swap of a unit for one of those with the highest first-order gain in its place."""
-        problem, search, mask = self._problem, self._search, walk.mask
+    def _swaps(
+        self, mask: SetMask, values: SetValues, price: Price, sites: range
+    ) -> tuple[HardMasks, RunValues]:
+        """The sets after each swap of a unit for one of those of these sites with the highest first-order gain in its
+        place."""
+        problem, search = self._problem, self._search
         units = mask.any(0).nonzero()[:, 0]
         row = torch.arange(len(units), device=mask.device)
         without = mask.repeat(len(units), 1, 1)
@@ -240,11 +246,11 @@ class _Step:
         prices = price.expand(len(units), -1)
         sample = problem.sample(search.sample, self._seed)
         at = values.expand(len(units), -1, -1)
-        gains = gains_at(sample, search.terms, prices, without, at, self._ends, walk.first)
+        gains = gains_at(sample, search.terms, prices, without, at, self._ends, sites.start)
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
         gain = (gains.amax(0) * acting).sum(1)
         gain[:, units] = -torch.inf
-        gain[:, : sum(site.width for site in problem.space.sites[: walk.first])] = -torch.inf
+        gain[:, (self._site_of < sites.start) | (self._site_of >= sites.stop)] = -torch.inf
         each = min(max(search.candidates, _FEWEST // len(units)), int((gain[0] > -torch.inf).sum()))
         in_ = gain.topk(each).indices.flatten()
         out = row.repeat_interleave(each)
@@ -273,5 +279,4 @@ class _Step:
 
     def _first_sites(self, masks: HardMasks) -> Int[Tensor, " sets"]:
         """The number of the first site with a unit of each set."""
-        ends = torch.tensor([site.width for site in self._problem.space.sites], device=masks.device).cumsum(0)
-        return torch.bucketize(masks.any(1).int().argmax(1), ends, right=True)
+        return self._site_of[masks.any(1).int().argmax(1)]
