@@ -8,9 +8,10 @@ between two lists of prompts, leave out the neurons that are among the most acti
 and keep the 0.1% with the largest differences. At inference these are scaled by one factor. Its settings are swept here
 on training pairs that it does not rank with: share, factor (one for each direction), and the last token or every token.
 
-Our side gets the same training pairs. Both are scored on the same held-out pairs. A row of the output is a method on a
-job. `fidelity` is the share of KL(counterfactual || untouched) that the edit closes where the next word is asked.
-`--control` compares the gradient attribution of single units with what setting each of them does on held-out pairs.
+Our side gets the same training pairs, and chooses its number of units on the same ones as CNA's settings. Both are
+scored on the same held-out pairs. A row of the output is a method on a job. `fidelity` is the share of
+KL(counterfactual || untouched) that the edit closes where the next word is asked. `--control` compares the gradient
+attribution of single units with what setting each of them does on held-out pairs.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ HERE = Path(__file__).parent
 JOBS = {
     "number-agreement": "number-agreement",
     "pronoun-gender-kinship": "pronoun-gender-kinship",
+    "reflexive-gender": "reflexive-gender",
     "past-present": f"prompts:{HERE}/prompts/past.txt,{HERE}/prompts/present.txt",
 }
 PUBLISHED = 0.001
@@ -54,6 +56,8 @@ SIZES = (40, 12, 32)
 """The most pairs to rank and learn with, to choose settings with, and to score on."""
 BATCH = 32
 """The prefixes of an update of our searches."""
+UNITS = (2, 4, 8)
+"""The most units of our default search among which our best settings are chosen."""
 UNIVERSAL, ORDINARY = 0.8, 30
 
 
@@ -65,9 +69,10 @@ def contrast_of(problem: Problem) -> Tensor:
     a prompt is its list; with words, it is the word that the untouched model prefers."""
     last = problem.at_last_step()
     states, sums = torch.cat(last.untouched_states(list(last.space)), 1), []
+    row = np.cumsum(last.tree.edited) - 1  # only the last tokens are edited, and only edited nodes have a row
     for side in range(2):
         leaves = np.unique(last.tree.leaf[last.direction == 1 - side])
-        sums.append(states[torch.as_tensor(leaves)].mean(0))
+        sums.append(states[torch.as_tensor(row[leaves])].mean(0))
     return sums[0] - sums[1]
 
 
@@ -221,6 +226,16 @@ def sites_of(model: LanguageModel) -> str:
     return "mlp" if any(site.name.startswith("mlp") for site in model.sites) else "all"
 
 
+def best_units(train: Problem, swept: Problem, few: dict[str, Any], before: Ranked) -> int:
+    """The most units with which our default search, on the training pairs alone, leaves least KL on the others."""
+    left = {}
+    for many in UNITS:
+        found = Begun(given=before, sample=BATCH, max_units=many, **few).solve(train, runs=1, seed=0).best
+        outcome = swept.run(*dense(found, swept.space, swept.model.device))
+        left[many] = left_by_direction(swept, outcome.states).sum()
+    return min(left, key=left.__getitem__)
+
+
 def measured(work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.process_time()
     found = work()
@@ -269,8 +284,11 @@ def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[di
     ours, ranking_ours = measured(lambda: Attribution(**few).rank(whole, 0))
     ends, choosing = measured(lambda: alone(whole.sample(sizes[0]), Attribution(**few).terms)[1])
     theirs, ranking_theirs = (delta, ends), blacklist + ranking + choosing
+    most, choosing_ours = measured(lambda: best_units(train, swept, few, Attribution(**few).rank(train, 0)))
+    best_of_ours = Begun(given=ours, sample=BATCH, max_units=most, **few)
     for method, search, before in (
         ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),
+        ("exchange, best settings", best_of_ours, ranking_ours + choosing_ours),
         ("CNA's ranking, our values", Values(max_units=many, given=theirs, **few), ranking_theirs),
         ("our ranking, our values", Values(max_units=many, given=ours, **few), ranking_ours),
         ("exchange from CNA's ranking", Begun(given=theirs, sample=BATCH, **few), ranking_theirs),
@@ -281,6 +299,8 @@ def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[di
         with torch.no_grad():
             outcome = test.run(mask, values)
         given = f"at most {counted(search.max_units or 4, 'unit')}, natural values"
+        if search is best_of_ours:
+            given += f"; the best of {len(UNITS)}"
         yield row(method, given, len(found), seconds, scores(test, outcome.states, mask[0], values[0]))
 
 

@@ -48,13 +48,15 @@ from pivotal.problem.examples import Examples
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.searches import Attribution, LearnedMask
+from pivotal.searches import Attribution, Exchange, LearnedMask
 from pivotal.units import Unit
 
 BATCH = 32
 """Instances per update, half of them about the attribute that is to change."""
 LOOKS = 3
 """How often a training is validated; the best of these is tested."""
+ROUNDS = 6
+"""The most swaps of our default search."""
 
 
 # -- instances as trees ------------------------------------------------------------------------------------
@@ -201,15 +203,14 @@ def along(site: str, rows: Tensor | None) -> Method:
 
 def of_units(model: LanguageModel, units: Sequence[Unit]) -> Method:
     """The exchange of the units that a search found. Those of a basis are orthonormal directions of the site."""
-    (site,) = {unit.site for unit in units}
-    indices = [unit.index for unit in units]
-    if site in model.bases:
-        return along(own_site(site), model.bases[site].decoder[indices])
-    space = model.unit_space(site)
+    sites = list(dict.fromkeys(unit.site for unit in units))
+    if sites[0] in model.bases:
+        return along(own_site(sites[0]), model.bases[sites[0]].decoder[[unit.index for unit in units]])
+    space = model.unit_space(",".join(sites))
     mask = torch.zeros(1, len(space))
-    mask[0, indices] = 1.0
+    mask[0, [space.flat(unit) for unit in units]] = 1.0
     values = torch.zeros(1, 1, len(space))
-    return lambda on: MaskedEdit(space, mask, values, sources=on.states_of(site))
+    return lambda on: MaskedEdit(space, mask, values, sources=on.states_of(",".join(sites)))
 
 
 # -- methods -----------------------------------------------------------------------------------------------
@@ -282,23 +283,38 @@ def in_means(setup: Setup, dims: Sequence[int]) -> Candidates:
             yield {"search": "attribution"}, max(1, some), of_units(problem.model, found.best.units)
 
 
-def trained(setup: Setup, dims: Sequence[int], *, isolating: bool) -> Candidates:
-    """DAS, and multi-task DAS, whose loss also keeps the other attributes. The rows start at random, as published."""
+def trained(setup: Setup, dims: Sequence[int], *, isolating: bool, from_means: bool = False) -> Candidates:
+    """DAS, and multi-task DAS, whose loss also keeps the other attributes. The rows start at random, as published, or
+    with the differences of means and then the principal components of the rest. In the latter, `attribution` also takes
+    the K / 2 and K / 4 coordinates that it ranks first, with isolation in its loss."""
     parts = batches(setup.model, setup.those["train"], setup.target, 16, setup.seed)
     width = setup.model.unit_space(setup.site).coordinates
     for k in dims:
         torch.manual_seed(setup.seed)
-        layer: Any = orthogonal(nn.Linear(width, k, bias=False))
-        optimiser = torch.optim.AdamW(layer.parameters(), lr=setup.rate, weight_decay=0)
+        layer = nn.Linear(width, k, bias=False)
+        if from_means:
+            means, states = means_of(setup)
+            with torch.no_grad():
+                layer.weight.copy_(completed("means", means[:k], states).decoder[:k])
+        turned: Any = orthogonal(layer)
+        optimiser = torch.optim.AdamW(turned.parameters(), lr=setup.rate, weight_decay=0)
         for update in range(1, setup.updates + 1):
             part = parts[update % len(parts)]
             optimiser.zero_grad()
-            edit = Along(setup.site, part.states_of(setup.site), layer.weight)
+            edit = Along(setup.site, part.states_of(setup.site), turned.weight)
             part.loss(edit, isolating=isolating).backward()
             optimiser.step()
             if update % (setup.updates // LOOKS) == 0:
-                rows = layer.weight.detach().clone()
+                rows = turned.weight.detach().clone()
                 yield {"updates": update, "rate": setup.rate}, k, along(setup.site, rows)
+        if from_means:
+            site = f"{setup.site}@turned"
+            basis = completed("turned", rows, states)
+            problem = replace(setup, model=setup.model.in_bases({site: basis})).problem(site, isolating=True)
+            for some in (max(1, k // 2), max(1, k // 4)):
+                found = Attribution(max_units=some, kl_weight=0.0, refit=0).solve(problem, seed=setup.seed)
+                settings = {"updates": setup.updates, "rate": setup.rate, "search": "attribution"}
+                yield settings, some, of_units(problem.model, found.best.units)
 
 
 def ranked(setup: Setup, dims: Sequence[int], kind: str, *, isolating: bool) -> Candidates:
@@ -309,6 +325,17 @@ def ranked(setup: Setup, dims: Sequence[int], kind: str, *, isolating: bool) -> 
     for k in dims:
         found = Attribution(max_units=k, kl_weight=0.0, refit=0).solve(problem, seed=setup.seed)
         yield {"search": "attribution"}, k, of_units(problem.model, found.best.units)
+
+
+def up_to(setup: Setup, dims: Sequence[int]) -> Candidates:
+    """The MLP neurons of all blocks up to the layer that our default search finds, with isolation in its loss."""
+    problem = setup.problem(f"mlp.0-{setup.layer}", isolating=True)
+    for k in dims:
+        for some in (k // 4, k):
+            found = Exchange(max_units=some, kl_weight=0.0, rounds=ROUNDS, prune=-1).solve(
+                problem, seed=setup.seed
+            )
+            yield {"search": "exchange"}, some, of_units(problem.model, found.best.units)
 
 
 def masked(setup: Setup, dims: Sequence[int], kind: str) -> Candidates:
@@ -341,10 +368,12 @@ METHODS: dict[str, Callable[[Setup, Sequence[int]], Candidates]] = {
     "resid, isolating": lambda setup, dims: ranked(setup, dims, "resid", isolating=True),
     "resid, learned, isolating": lambda setup, dims: masked(setup, dims, "resid"),
     "mlp, isolating": lambda setup, dims: ranked(setup, dims, "mlp", isolating=True),
+    "mlp up to the layer, isolating": up_to,
     "resid@pca, isolating": lambda setup, dims: ranked(setup, dims, "resid@pca", isolating=True),
     "resid@means, isolating": in_means,
     "resid@das": lambda setup, dims: rotated(setup, dims, isolating=False),
     "resid@das, isolating": lambda setup, dims: rotated(setup, dims, isolating=True),
+    "MDAS from class means": lambda setup, dims: trained(setup, dims, isolating=True, from_means=True),
 }
 
 
@@ -479,6 +508,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train", type=int)
     parser.add_argument("--test", type=int)
+    parser.add_argument(
+        "--entities", nargs=3, type=int, help="the most entities that are asked about, by split"
+    )
     parser.add_argument("--out", default="docs/results/ravel.jsonl")
     args = parser.parse_args()
     try:

@@ -125,6 +125,7 @@ def test_scores_are_the_truth_of_a_planted_model(bench, folder, planted):
 def test_searches_and_multi_task_das_find_the_planted_units(bench, folder, planted):
     setup = bench.Setup(planted, "Color", 0, made(bench, folder, planted), updates=60, rate=0.03)
     names = ["full layer", "MDAS", "resid, isolating", "resid@means, isolating", "resid@das, isolating"]
+    names.append("MDAS from class means")
     rows = {row["method"]: row for row in bench.rows_of(setup, names, [3])}
     assert rows["full layer"]["entity"]["disentangle"][0] == 0.5
     assert rows["resid, isolating"]["prompt"]["disentangle"][0] == 1
@@ -132,6 +133,8 @@ def test_searches_and_multi_task_das_find_the_planted_units(bench, folder, plant
     assert rows["resid@means, isolating"]["entity"]["disentangle"][0] == 1
     assert rows["MDAS"]["entity"]["disentangle"][0] > 0.9
     assert rows["resid@das, isolating"]["entity"]["disentangle"][0] > 0.9
+    assert rows["MDAS from class means"]["entity"]["disentangle"][0] > 0.9
+    assert rows["MDAS from class means"]["dims"] <= 3
 
 
 def test_a_folder_with_missing_or_spoilt_files_is_refused(bench, folder, monkeypatch, capsys):

@@ -105,3 +105,19 @@ def test_what_must_stay_asks_words(pivotal, lists, more, said, tmp_path):
     asked = [lists, *more] if more else ["planted", "--keep", lists]
     pivotal(*FIND, *asked, "--out", tmp_path / "run").refused(said)
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "said"),
+    [
+        ("", "", "that of “second” is empty"),
+        ("a b\nc d\n", "", "they are equal"),
+        ("e f\n", ",paired", "“first” has 2 and “second” 1"),
+    ],
+)
+def test_lists_that_cannot_be_asked_are_refused_before_a_search(pivotal, tmp_path, second, more, said):
+    (tmp_path / "first.txt").write_text("a b\nc d\n")
+    (tmp_path / "second.txt").write_text(second)
+    asked = f"prompts:{tmp_path}/first.txt,{tmp_path}/second.txt{more}"
+    pivotal(*FIND, asked, "--out", tmp_path / "run").refused(said)
+    assert not (tmp_path / "run").exists()
