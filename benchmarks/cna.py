@@ -226,10 +226,12 @@ def sites_of(model: LanguageModel) -> str:
     return "mlp" if any(site.name.startswith("mlp") for site in model.sites) else "all"
 
 
-def best_units(train: Problem, swept: Problem, few: dict[str, Any], before: Ranked) -> int:
+def best_units(
+    train: Problem, swept: Problem, units: Sequence[int], few: dict[str, Any], before: Ranked
+) -> int:
     """The most units with which our default search, on the training pairs alone, leaves least KL on the others."""
     left = {}
-    for many in UNITS:
+    for many in units:
         found = Begun(given=before, sample=BATCH, max_units=many, **few).solve(train, runs=1, seed=0).best
         outcome = swept.run(*dense(found, swept.space, swept.model.device))
         left[many] = left_by_direction(swept, outcome.states).sum()
@@ -251,7 +253,9 @@ def pairs_of(job: str, sizes: Sequence[int]) -> tuple[PairSet, PairSet, PairSet]
     return train.at_most(learned), swept, test
 
 
-def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+def rows_of(
+    model: LanguageModel, job: str, sizes: Sequence[int], units: Sequence[int]
+) -> Iterator[dict[str, Any]]:
     train_pairs, swept_pairs, test_pairs = pairs_of(job, sizes)
     train = Problem(model, train_pairs, sites=sites_of(model), objective="counterfactual")
     swept, test = train.on(swept_pairs), train.on(test_pairs)
@@ -284,23 +288,26 @@ def rows_of(model: LanguageModel, job: str, sizes: Sequence[int]) -> Iterator[di
     ours, ranking_ours = measured(lambda: Attribution(**few).rank(whole, 0))
     ends, choosing = measured(lambda: alone(whole.sample(sizes[0]), Attribution(**few).terms)[1])
     theirs, ranking_theirs = (delta, ends), blacklist + ranking + choosing
-    most, choosing_ours = measured(lambda: best_units(train, swept, few, Attribution(**few).rank(train, 0)))
-    best_of_ours = Begun(given=ours, sample=BATCH, max_units=most, **few)
-    for method, search, before in (
+    methods: list[tuple[str, Attribution | Exchange, float]] = [
         ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),
-        ("exchange, best settings", best_of_ours, ranking_ours + choosing_ours),
         ("CNA's ranking, our values", Values(max_units=many, given=theirs, **few), ranking_theirs),
         ("our ranking, our values", Values(max_units=many, given=ours, **few), ranking_ours),
         ("exchange from CNA's ranking", Begun(given=theirs, sample=BATCH, **few), ranking_theirs),
-    ):
+    ]
+    if units:
+        first = Attribution(**few).rank(train, 0)
+        most, choosing_ours = measured(lambda: best_units(train, swept, units, few, first))
+        best_of_ours = Begun(given=ours, sample=BATCH, max_units=most, **few)
+        methods.insert(1, ("exchange, best settings", best_of_ours, ranking_ours + choosing_ours))
+    for method, search, before in methods:
         found, seconds = measured(lambda search=search: search.solve(whole, runs=1, seed=0).best)
         seconds += before
         mask, values = dense(found, test.space, model.device)
         with torch.no_grad():
             outcome = test.run(mask, values)
         given = f"at most {counted(search.max_units or 4, 'unit')}, natural values"
-        if search is best_of_ours:
-            given += f"; the best of {len(UNITS)}"
+        if method.endswith("best settings"):
+            given += f"; the best of {len(units)}"
         yield row(method, given, len(found), seconds, scores(test, outcome.states, mask[0], values[0]))
 
 
@@ -353,6 +360,13 @@ def main() -> None:
     asked.add_argument(
         "--sizes", nargs=3, type=int, default=SIZES, help="pairs to learn from, to sweep on, to score on"
     )
+    asked.add_argument(
+        "--units",
+        nargs="*",
+        type=int,
+        default=UNITS,
+        help="the most units that our best settings choose from",
+    )
     asked.add_argument("--out", type=Path, default=HERE.parent / "docs" / "results" / "cna.jsonl")
     asked.add_argument(
         "--control", action="store_true", help="attribution against the effects of single units"
@@ -365,7 +379,7 @@ def main() -> None:
         rows = (
             [control_of(model, job, given.sizes, given.most)]
             if given.control
-            else rows_of(model, job, given.sizes)
+            else rows_of(model, job, given.sizes, given.units)
         )
         for row in rows:
             print(json.dumps(row), flush=True)
