@@ -175,9 +175,11 @@ def test_a_real_change_of_the_cue_changes_its_words_in_other_questions():
 def test_planted_units_are_necessary_and_decoys_are_not(problem, found):
     held = necessity(Examination(found, problem), 0)
     assert held.untouched.value == 1 and held.held.value < 0.8 and held.resampled < 0.8
+    assert held.lost.value == pytest.approx(1 - held.held.value) and held.lost.low > 0.05
     assert held.random == (1,) * 5, "no random set comes near, so only the costliest on few prefixes are held"
     decoys = necessity(Examination(replace(found, units=PLANTED.decoys), problem), 0)
     assert decoys.held.value == 1 and len(decoys.random) == 5, "decoys cost nothing"
+    assert decoys.lost.value == pytest.approx(min(decoys.random) - 1)
 
 
 def test_permuted_labels_keep_the_preferences_and_lose_the_meaning():

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from pivotal.evidence.intervals import (
+    change_of,
     clustered_variance,
     clusters_of,
     effective_number,
     exact_low,
     interval,
+    ratio_of,
     share_of,
     student_quantile,
 )
@@ -87,6 +89,35 @@ def test_the_interval_covers_the_true_share(p, alike, clusters):
         share = share_of(np.where(copied, own[of], rng.random(len(of)) < p), of)
         covered.append(share.low <= p <= share.high)
     assert np.mean(covered) >= 0.93
+
+
+@pytest.mark.parametrize("falls, rises", [(0, 0), (0.03, 0), (0.2, 0.1), (0.5, 0.5)])
+@pytest.mark.parametrize("alike", [0.0, 1.0])
+def test_the_interval_covers_the_true_change(falls, rises, alike):
+    rng = np.random.default_rng(round(100 * falls + 10 * rises + alike))
+    covered = []
+    for _ in range(250):
+        of = np.repeat(np.arange(40), rng.integers(1, 8, 40))
+        drawn = np.where(rng.random(len(of)) < alike, rng.random(40)[of], rng.random(len(of)))
+        change = change_of((drawn > 1 - rises).astype(int) - (drawn < falls), of)
+        covered.append(change.low <= rises - falls <= change.high)
+    assert np.mean(covered) >= 0.93
+    assert change.high - change.low < (0.4 if alike == 0 else 0.8)
+
+
+def test_the_interval_of_a_ratio_knows_crossed_clusters_and_weights():
+    rng, crossed, by_prefix = np.random.default_rng(0), [], []
+    nouns, verbs = (kind.ravel() for kind in np.meshgrid(np.arange(20), np.arange(15)))
+    for _ in range(250):
+        whole = 1 + rng.random(300)
+        part = whole * (0.5 + 0.1 * rng.normal(size=20)[nouns] + 0.1 * rng.normal(size=15)[verbs])
+        for clusters, covered in ((np.array([nouns, verbs]), crossed), (np.arange(300), by_prefix)):
+            share = ratio_of(part, whole, np.ones(300), clusters)
+            covered.append(share.low <= 0.5 <= share.high)
+    assert np.mean(crossed) >= 0.9 > 0.6 > np.mean(by_prefix)
+    twice = [np.append(each, each) for each in (part, whole, np.full(300, 0.5), np.arange(300))]
+    same = ratio_of(*twice)  # two pairs with half the weight in each cluster
+    assert (same.value, same.low, same.high) == pytest.approx((share.value, share.low, share.high))
 
 
 def test_the_clustered_error_against_the_naive_one():

@@ -57,7 +57,7 @@ def evidence(**changes: Any) -> Evidence:
         "text": TextCost(text="a text", tokens=900, untouched=30.0, edited={"one": 31.0, "many": 33.0}),
         "effects": (effect(0.90),), "permuted": NullSearch(flip_accuracy=(0.48,), units=(3,)),
         "unseen_words": UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500), "natural": natural(),
-        "interchange": swapped(LOW), "swap": changed(HIGH), "necessity": necessity(LOW, 0.9),
+        "interchange": swapped(LOW), "swap": changed(HIGH), "necessity": necessity(0.3),
     }  # fmt: skip
     return Evidence(**{**collected, **changes})
 
@@ -84,8 +84,9 @@ def text(untouched: float, edited: float, reach: float = 0.01) -> TextCost:
     return TextCost(text="t", tokens=9, untouched=untouched, edited=edits, factors={"many": interval})
 
 
-def necessity(held: Share, random: float) -> Necessity:
-    return Necessity(untouched=HIGH, held=held, resampled=held.value, random=(0.97, random))
+def necessity(lost: float, reach: float = 0.02) -> Necessity:
+    change = Share(lost, lost - reach, lost + reach, 400)
+    return Necessity(untouched=HIGH, held=HIGH, lost=change, resampled=0.9, random=(0.97, 0.96))
 
 
 def effect(after: float, related: bool = False, **more: Any) -> Effect:
@@ -173,7 +174,8 @@ def test_units_that_only_move_the_asked_words_switch_nothing(closed, word):
         ({"text": text(100.0, 127.0)}, "ordinary text"),
         ({"unseen_words": UnseenWords(flip_accuracy=LOW, slots=("noun", "verb"), train=500)}, "unseen words"),
         ({"effects": (effect(0.90), effect(0.70))}, "other phenomena"),
-        ({"necessity": necessity(LOW, 0.2)}, "necessity"),
+        ({"necessity": necessity(0.01)}, "necessity"),
+        ({"necessity": necessity(0.0, 0.3)}, "necessity"),
         ({"permuted": NullSearch(flip_accuracy=(0.5, 0.995), units=(3, 3))}, "permuted labels"),
     ],
 )
@@ -187,8 +189,7 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes, name):
     ("changes", "name"),
     [
         ({"natural": natural(OPEN)}, "natural values"),
-        ({"necessity": necessity(Share(0.9, 0.8, 0.98, 400), 0.95)}, "necessity"),
-        ({"necessity": necessity(Share(0.96, 0.8, 0.964, 400), 0.965)}, "necessity"),
+        ({"necessity": necessity(0.06)}, "necessity"),
         ({"text": text(100.0, 124.0, 0.05)}, "ordinary text"),
         ({"text": text(100.0, 128.0, 0.05)}, "ordinary text"),
         ({"unseen_words": UnseenWords(flip_accuracy=OPEN, slots=("noun",), train=500)}, "unseen words"),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.examination import Examination, expected_of, flips_of, right_of, towards
-from pivotal.evidence.intervals import shares_of
+from pivotal.evidence.intervals import change_of, clusters_of, share_of, shares_of
 from pivotal.evidence.verdict import MOST_MOVED
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
@@ -25,7 +25,7 @@ from pivotal.units import Unit
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 _DOSED, _POSITIONS = 64, 128
 """The held-out prefixes of dose and response, and the positions of KL of doses and of an exchange."""
-_HELD, _HELD_SETS = 128, 19
+_HELD, _HELD_SETS = 256, 19
 """The held-out prefixes whose units are held, and the random sets."""
 _FEW, _RESAMPLED = 32, 8
 """The prefixes on which random sets are held first, and on which units take states of eight other sentences."""
@@ -181,7 +181,7 @@ def necessity(examination: Examination, seed: int) -> Necessity:
     mask, _ = examination.edit
     if part.values == "interchange":  # values that are held are no counterfactual states
         part = part.with_values("unbounded")
-    few, share = part.sample(_FEW, seed), shares_of(part.pairs)
+    few, clusters = part.sample(_FEW, seed), clusters_of(part.pairs)
     middle = part.natural_means().expand(1, len(part.labels), -1)
     rows = np.random.default_rng(seed).choice(int(few.tree.edited.sum()), _RESAMPLED)
     drawn = middle.repeat(_RESAMPLED, 1, 1)
@@ -193,14 +193,17 @@ def necessity(examination: Examination, seed: int) -> Necessity:
         return right_of(problem, mask, values.expand(len(mask), -1, -1))
 
     one, brief = right(few, mask).mean(), right(few, others).mean(1)
-    untouched, held = share((1 - part.direction) == expected_of(part)), share(right(part, mask)[0])
-    close = int((brief <= one + _CLOSE).sum()) if held.high < untouched.value - MOST_MOVED else 0
+    untouched, (held,) = (1 - part.direction) == expected_of(part), right(part, mask)
+    close = int((brief <= one + _CLOSE).sum()) if held.mean() < untouched.mean() - MOST_MOVED else 0
     worst = brief.argsort(kind="stable")[: max(_WORST, close)]
+    rivals = right(part, others[worst])
+    least = min(untouched, *rivals, key=np.mean)
     return Necessity(
-        untouched=untouched,
-        held=held,
+        untouched=share_of(untouched, clusters),
+        held=share_of(held, clusters),
+        lost=change_of(least - held.astype(int), clusters),
         resampled=float(right(few, mask.expand(_RESAMPLED, -1, -1), drawn).mean()),
-        random=tuple(right(part, others[worst]).mean(1).tolist()),
+        random=tuple(rivals.mean(1).tolist()),
     )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pivotal.evidence.controls import matched_sets
 from pivotal.evidence.examination import Examination
-from pivotal.evidence.intervals import student_quantile
+from pivotal.evidence.intervals import clusters_of, ratio_of
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Share
 from pivotal.records.summary import Fidelity
@@ -78,7 +78,7 @@ class Gap:
         tree, counterfactuals = problem.tree, problem.examples.counterfactuals
         assert counterfactuals is not None and tree.source is not None
         self._tree = tree
-        self._leaves = np.unique(problem.examples.leaves)
+        self._leaves, of = np.unique(problem.examples.leaves, return_inverse=True)
         differs = tree.live & (tree.token != counterfactuals.tree.token[tree.source])
         differs[self._leaves] = True  # of two prompts, one may be the beginning of the other
         self._changed = tree.gathered(differs.astype(np.int64)) > 0
@@ -88,8 +88,13 @@ class Gap:
         kl = problem.counterfactual.once(torch.cat([problem.tensors.clean[:, None], states], 1))
         (self.asked, self.from_cue), *left = map(self._distance, kl.unbind(1))
         """For each prefix, the gap at the asked position, and its mean from the cue to the end."""
+        weights, clusters = 1 / np.bincount(of)[of], clusters_of(problem.pairs)
+
+        def closed(left: np.ndarray, gap: np.ndarray) -> Share:
+            return ratio_of((gap - left)[of], gap[of], weights, clusters)
+
         self.closed = [
-            (_closed(asked, self.asked), _closed(from_cue, self.from_cue)) for asked, from_cue in left
+            (closed(asked, self.asked), closed(from_cue, self.from_cue)) for asked, from_cue in left
         ]
         """For each run, the share of the gap that it closes: at the asked position, and from the cue to the end."""
 
@@ -111,14 +116,6 @@ class Gap:
         at[self._tree.live] = kl.cpu().numpy()
         after, whole = self._tree.gathered(at * self._changed), self._tree.gathered(at)
         return at[self._leaves], after[self._leaves], whole[self._leaves]
-
-
-def _closed(left: np.ndarray, gap: np.ndarray) -> Share:
-    """1 - the ratio of two means, with the interval of a ratio."""
-    ratio, n = float(left.sum() / gap.sum()), len(gap)
-    variance = n / max(1, n - 1) * np.square(left - ratio * gap).sum() / gap.sum() ** 2
-    reach = student_quantile(max(1, n - 1)) * float(np.sqrt(variance))
-    return Share(1 - ratio, 1 - ratio - reach, 1 - ratio + reach, n)
 
 
 def _mean(total: np.ndarray, positions: np.ndarray) -> float | None:

@@ -1,4 +1,4 @@
-"""Shares with 95% intervals that are valid for clustered pairs, near 0% and 100%, and for few clusters.
+"""Shares and means with 95% intervals that are valid for clustered pairs, near 0% and 100%, and for few clusters.
 
 Pairs with the same prefix share a state and flip together, and so may pairs with the same cue word or the same asked
 words. These are the clusters. The interval is that of Wilson, at 0% and 100% the exact one, for the effective number of
@@ -55,6 +55,27 @@ def share_of(hits: np.ndarray, clusters: np.ndarray, of: np.ndarray | None = Non
     return Share(value, low, high, n)
 
 
+def change_of(changes: np.ndarray, clusters: np.ndarray) -> Share:
+    """The mean change of pairs, each by -1, 0 or 1, with the interval of Agresti and Min (2005) for matched pairs: two
+    pairs are added, half of one for each of the four outcomes. The number of pairs is the effective one."""
+    n, value = len(changes), float(np.mean(changes))
+    number = effective_number(changes, clusters)
+    middle = number * value / (number + 2)
+    moved = (number * float(np.mean(changes != 0)) + 1) / (number + 2)
+    reach = _Z * math.sqrt((moved - middle**2) / (number + 2))
+    return Share(value, max(-1.0, middle - reach), min(1.0, middle + reach), n)
+
+
+def ratio_of(part: np.ndarray, whole: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> Share:
+    """The ratio of two weighted means, with the interval of a ratio."""
+    total = float(weights @ whole)
+    ratio = float(weights @ part) / total
+    variance = clustered_variance(weights * (part - ratio * whole), clusters) * (len(part) / total) ** 2
+    count = min(len(np.unique(kind)) for kind in np.atleast_2d(clusters))
+    reach = student_quantile(max(1, count - 1)) * math.sqrt(variance)
+    return Share(ratio, ratio - reach, ratio + reach, len(part))
+
+
 def shares_of(pairs: PairSet) -> Callable[..., Share]:
     """`share_of` for these pairs."""
     clusters = clusters_of(pairs)
@@ -64,13 +85,13 @@ def shares_of(pairs: PairSet) -> Callable[..., Share]:
 def effective_number(hits: np.ndarray, clusters: np.ndarray) -> float:
     """The number of independent pairs that would determine the share as well as these clustered pairs do.
 
-    It is p (1 - p) / v, where v is the cluster-robust variance of p, and it is reduced further if v is estimated from
-    few clusters. At 0% and at 100% v says nothing. Then pairs of one cluster count as equal, which is the worst case:
-    the effective number is that of the clusters. Where only a few clusters have the rarer outcome, v says little, and
-    the effective number lies between the two. Clusters of several kinds are crossed, and the kind with the fewest
-    decides how far v is trusted.
+    It is the variance of a pair, p (1 - p) for a share p, divided by v, the cluster-robust variance of the mean, and it
+    is reduced further if v is estimated from few clusters. If all pairs have one outcome, v says nothing. Then pairs of
+    one cluster count as equal, which is the worst case: the effective number is that of the clusters. Where only a few
+    clusters have a rarer outcome, v says little, and the effective number lies between the two. Clusters of several
+    kinds are crossed, and the kind with the fewest decides how far v is trusted.
     """
-    n, p, off = len(hits), float(np.mean(hits)), np.asarray(hits, dtype=float) - np.mean(hits)
+    n, off = len(hits), np.asarray(hits, dtype=float) - np.mean(hits)
     sizes = [np.bincount(np.unique(kind, return_inverse=True)[1]) for kind in np.atleast_2d(clusters)]
     count = min(map(len, sizes))
     if count < 2:
@@ -80,8 +101,9 @@ def effective_number(hits: np.ndarray, clusters: np.ndarray) -> float:
     if variance == 0:
         return worst
     few = (student_quantile(n - 1) / student_quantile(count - 1)) ** 2
-    estimated = min(float(n), few * p * (1 - p) / variance)
-    rarer = np.asarray(hits, dtype=bool) == (p < 0.5)
+    estimated = min(float(n), few * float(np.square(off).mean()) / variance)
+    outcomes, counts = np.unique(hits, return_counts=True)
+    rarer = hits != outcomes[counts.argmax()]
     rare = min(len(np.unique(kind[rarer])) for kind in np.atleast_2d(clusters))
     known = rare / (rare + _TRUSTED)
     return max(1.0, min(estimated, 1 / (known / estimated + (1 - known) / worst)))

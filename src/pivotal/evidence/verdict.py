@@ -478,10 +478,11 @@ def necessary(necessity: Necessity | None) -> Check:
     name = "necessity"
     if necessity is None:
         return _open(name, QUICK)
-    held, least = necessity.held, min(necessity.untouched.value, *necessity.random)
-    passed = False if held.value >= least else held.high < least - MOST_MOVED or None
-    needed = f"{100 * MOST_MOVED:.0f} points below {least:.1%}, the least of the others."
-    return _decided(name, passed, f"{necessity.told()} The interval must end more than {needed}")
+    lost = necessity.lost
+    passed = lost.low > MOST_MOVED or (None if lost.value > 0 and lost.high > MOST_MOVED else False)
+    return _decided(
+        name, passed, f"{necessity.told()} The interval must exceed {100 * MOST_MOVED:.0f} points."
+    )
 
 
 def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:

@@ -309,6 +309,9 @@ class Necessity(Record, frozen=True, kw_only=True):
     untouched: Share
     held: Share
     """With the units held at their mean over the edited steps."""
+    lost: Share
+    """Pair by pair, from the least accuracy of the others, untouched or with random sets held, to that with the units
+    held."""
     resampled: Number
     """With the units set to their states in other sentences, on average."""
     random: tuple[Number, ...]
@@ -321,7 +324,8 @@ class Necessity(Record, frozen=True, kw_only=True):
         return (
             f"With {units} held at their mean, the model is right in {held} instead of {self.untouched.value:.1%}; at "
             f"their states in other sentences, in {self.resampled:.1%}; with random units held, in at least "
-            f"{min(self.random):.1%}."
+            f"{min(self.random):.1%}. Pair by pair, that is {100 * self.lost.value:.1f} points "
+            f"({100 * self.lost.low:.1f} to {100 * self.lost.high:.1f}) below the least of the others."
         )
 
 
