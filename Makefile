@@ -64,8 +64,9 @@ lint: .venv/installed-dev ## check style, formatting and types; changes nothing
 docs: .venv/installed-dev ## build the documentation site into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
 
-results: .venv/installed-dev ## make docs/results*.md again from their parts and the stored rows
+results: .venv/installed-dev ## make docs/results*.md again from their parts and the stored rows, and the known units
 	$(BIN)/python scripts/results.py
+	$(BIN)/python scripts/known_units.py
 
 fix: .venv/installed-dev ## repair what ruff can repair
 	$(RUN) ruff check --fix .

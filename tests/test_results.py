@@ -32,6 +32,11 @@ def test_the_pages_are_what_their_sources_make(script):
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run: python scripts/results.py"
 
 
+def test_the_known_units_are_those_of_the_atlas():
+    made = loaded("known_units").text()
+    assert asset("known_units.json").read_text(encoding="utf-8") == made, "run: python scripts/known_units.py"
+
+
 def test_the_readme_has_the_figures_of_the_panel_and_of_the_paper():
     panel = map(json.loads, (ROOT / "docs/results/panel.jsonl").read_text(encoding="utf-8").splitlines())
     keys = ("phenomenon", "steps", "values", "objective", "max_units", "model")

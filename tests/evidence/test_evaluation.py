@@ -9,8 +9,8 @@ import torch
 from tests.models.small import recurrent
 from tests.planted import PAIRS
 
-from pivotal import Intervention, PivotalError, Problem, evaluate
-from pivotal.evidence.controls import matched_sets, random_control
+from pivotal import Intervention, PivotalError, Problem, evaluate, load_model, load_phenomenon
+from pivotal.evidence.controls import known_units, matched_sets, random_control
 from pivotal.evidence.examination import Examination, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
 from pivotal.models.edits import dense
@@ -182,6 +182,22 @@ def test_random_sets_have_as_many_units_in_each_site():
     whole = torch.ones(1, 2, len(problem.space), dtype=torch.bool)
     (all_units,) = interventions_of(problem, whole, whole.float())
     assert matched_sets(all_units, problem, 2, seed=0).all(), "unless a site has no others"
+
+
+def test_random_sets_leave_out_the_units_that_are_known_for_a_feature_of_the_question():
+    pairs = load_phenomenon("number-agreement")[:40]
+    problem = Problem(load_model("wiki-lstm"), pairs, sites="hidden.1")
+    known = known_units(problem)
+    assert {276, 278, 352} < set(known) and len(known) < 60, "units of other number questions are among them"
+    assert not known_units(problem.on(replace(pairs, features=())))
+    others = known_units(problem.on(replace(pairs, features=("negation",))))
+    assert others and not set(others) <= set(known)
+    for units, spared in ((1, True), (320, False)):  # there are not so many that are not known
+        mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
+        mask[..., [i for i in range(650) if i not in known][:units]] = True
+        (found,) = interventions_of(problem, mask, mask.float())
+        drawn = matched_sets(found, problem, 1000 // units, seed=0).amax((0, 1)).nonzero()[:, 0].tolist()
+        assert (not set(drawn) & set(known)) is spared
 
 
 # -- on which problem --

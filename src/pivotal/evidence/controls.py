@@ -4,7 +4,9 @@ to find."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
+from functools import cache
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor
 from pivotal.evidence.examination import Examination, costs_of, flips_of, score_many
 from pivotal.evidence.intervals import shares_of
 from pivotal.evidence.verdict import LEAST_UNSEEN
+from pivotal.files import asset
 from pivotal.models.edits import spread, touched
 from pivotal.problem.bases import BASES
 from pivotal.problem.objective import TOLERANCE, Terms
@@ -27,6 +30,7 @@ from pivotal.records.summary import Control, Overlap
 from pivotal.searches.base import Search
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import alone, ends_of, grid_of
+from pivotal.units import Unit
 
 _PREFIXES, _FEW = 64, 16
 """The held-out prefixes on which the sets are compared, and those on which all random sets are scored first."""
@@ -136,18 +140,39 @@ def matched_sets(
     intervention: Intervention, problem: Problem, sets: int, seed: int
 ) -> Float[Tensor, "sets directions units"]:
     """Masks of random sets. Each unit of the intervention is replaced by a random unit of its site, but by none of the
-    intervention's own, if the site has enough others."""
+    intervention's own, if the site has enough others, and by none that is known for a feature of the question."""
     rng, space = np.random.default_rng(seed), problem.space
     mask = torch.zeros(sets, len(problem.labels), len(space))
-    active = torch.tensor(intervention.active).float()
+    active, known = torch.tensor(intervention.active).float(), known_units(problem)
     for name in dict.fromkeys(unit.site for unit in intervention.units):
         here = [i for i, unit in enumerate(intervention.units) if unit.site == name]
         units = np.arange(len(space))[space.slice_of(name)]
         others = np.setdiff1d(units, [space.flat(intervention.units[i]) for i in here])
+        unknown = np.setdiff1d(others, known)
+        pool = next((some for some in (unknown, others) if len(some) >= len(here)), units)
         for row in mask:
-            drawn = rng.choice(others if len(others) >= len(here) else units, len(here), replace=False)
-            row[:, drawn] = active[:, here]
+            row[:, rng.choice(pool, len(here), replace=False)] = active[:, here]
     return mask.to(problem.model.device)
+
+
+def known_units(problem: Problem) -> list[int]:
+    """The flat ids of the model's units that flip most preferences about a feature of the question in the atlas. They
+    are stored by the digest of weights and words in the model's fingerprint, which does not depend on its start."""
+    by_feature = _known_units().get(problem.model.fingerprint().partition("+")[0], {})
+    sites = {site.name for site in problem.space.sites}
+    return [
+        problem.space.flat(Unit(site, index))
+        for feature in problem.pairs.features
+        for site, indices in by_feature.get(feature, {}).items()
+        if site in sites
+        for index in indices
+    ]
+
+
+@cache
+def _known_units() -> dict[str, dict[str, dict[str, list[int]]]]:
+    found: dict[str, dict[str, dict[str, list[int]]]] = json.loads(asset("known_units.json").read_text())
+    return found
 
 
 # -- unseen words ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.evidence.controls import known_units
 from pivotal.evidence.examination import Examination
 from pivotal.problem.problem import Problem
 
@@ -23,15 +24,16 @@ Rivals: TypeAlias = tuple[
 
 @torch.no_grad()
 def rivals_of(examination: Examination, seed: int) -> Rivals:
-    """Random units of the intervention's sites, but none of its own, each at a random end of its natural range: as many
-    as give the KL nearest to that of the intervention."""
+    """Random units of the intervention's sites, but none of its own and none that is known for a feature of the
+    question, each at a random end of its natural range: as many as give the KL nearest to that of the intervention."""
     sample, intervention = examination.problem.sample(PREFIXES), examination.intervention
     part = Problem(sample.model, sample.examples, sites=intervention.sites, steps=sample.steps)
     space, noise = part.space, torch.Generator().manual_seed(seed)
     low, high = part.natural_range()
     ends = torch.rand(_SETS, len(part.labels), space.coordinates, generator=noise).to(low.device) < 0.5
-    values, own = torch.where(ends, low, high), {space.flat(unit) for unit in intervention.units}
-    others = torch.tensor([place for place in range(len(space)) if place not in own])
+    own, values = {space.flat(unit) for unit in intervention.units}, torch.where(ends, low, high)
+    left_out = own.union(known_units(part))
+    others = torch.tensor([place for place in range(len(space)) if place not in left_out])
     wanted = part.untouched.mean(part.run_intervention(intervention).states)
     best, nearest = torch.zeros(_SETS, len(part.labels), len(space)), torch.full((_SETS,), torch.inf)
     orders = torch.stack([others[torch.randperm(len(others), generator=noise)] for _ in range(_SETS)])

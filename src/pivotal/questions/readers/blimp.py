@@ -43,6 +43,11 @@ _FEATURES = {
 _PREFIX, _GOOD, _BAD = "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad"
 
 
+def features_of(paradigm: str) -> tuple[str, ...]:
+    """What a paradigm is about."""
+    return tuple(dict.fromkeys(feature for part, feature in _FEATURES.items() if part in paradigm))
+
+
 @dataclass(frozen=True)
 class Blimp(Reader):
     """A file of BLiMP, or the folder with all of them."""
@@ -103,9 +108,8 @@ class Blimp(Reader):
                 choices.append(_choice(where, row, uid))
         rules = next((rules for name, rules in _PARADIGMS.items() if uid.startswith(name)), None)
         made = assemble(uid, choices, bad, rules)
-        features = tuple(dict.fromkeys(feature for part, feature in _FEATURES.items() if part in uid))
         notes = (f"Left out {same} rows with the same word twice.",) * bool(same)
-        return replace(made, notes=(*made.notes, *notes), features=features)
+        return replace(made, notes=(*made.notes, *notes), features=features_of(uid))
 
 
 def _choice(where: str, row: Mapping[str, object], uid: str) -> Choice:
