@@ -180,6 +180,7 @@ def row(cell: Cell, summary: Summary) -> Row:
         else {
             "untouched": _share(necessity.untouched),
             "held": _share(necessity.held),
+            "lost": _share(necessity.lost),
             "resampled": necessity.resampled,
             "random_least": min(necessity.random),
         },
