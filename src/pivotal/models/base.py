@@ -292,8 +292,6 @@ class ModelSource(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    light: ClassVar[bool] = False
-    """Whether its models open within a second or two, so that a command may open one just to list its sites."""
 
     @abstractmethod
     def listed(self) -> list[tuple[str, str]]:

@@ -95,7 +95,6 @@ class PlantedSource(ModelSource):
 
     name: ClassVar[str] = "planted"
     summary: ClassVar[str] = "small models whose responsible units are known by construction"
-    light: ClassVar[bool] = True
 
     def listed(self) -> list[tuple[str, str]]:
         about = "64 units, 3 of them planted to decide the phenomenon `planted`; planted:SEED for others"

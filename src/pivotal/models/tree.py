@@ -153,20 +153,11 @@ class PrefixTree:
             total[rows] += total[self.parent[rows]]
         return total
 
-    def sequences(self) -> list[list[int]]:
-        """The tokens of each example."""
-        return [self.token[self.path(int(leaf))].tolist() for leaf in self.leaf]
-
     def sources(self) -> list[list[int]] | None:
         """For each token of each example, the node of another tree whose state it may take; None if there are none."""
         if self.source is None:
             return None
         return [self.source[self.path(int(leaf))].tolist() for leaf in self.leaf]
-
-    def cues(self) -> list[int]:
-        """The position of the first edited token of each example; -1 if there is none."""
-        places = [np.flatnonzero(self.edited[self.path(int(leaf))]) for leaf in self.leaf]
-        return [int(place[0]) if len(place) else -1 for place in places]
 
     def path(self, node: int) -> list[int]:
         """The nodes on the path from the root to a node, including the node but not the root."""

@@ -126,10 +126,8 @@ class Examples:
             )
         chosen = np.array(found.chosen)
         part = self.restrict(chosen)
-        sequences = [asked.ids for asked in part.asked]
-        tree = PrefixTree.build(
-            sequences, positions(part.asked), part.direction.tolist(), steps, found.sources
-        )
+        to, cues = part.direction.tolist(), positions(part.asked)
+        tree = PrefixTree.build(part.sequences, cues, to, steps, found.sources)
         made = replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
         return made, chosen
 
@@ -137,8 +135,8 @@ class Examples:
         """The same examples, with sentences that must stay in the same tree, once in each direction."""
         n, k = len(self.pairs), len(kept.sequences)
         tree = PrefixTree.build(
-            [*self.tree.sequences(), *kept.sequences, *kept.sequences],
-            [*self.tree.cues(), *kept.cues, *kept.cues],
+            [*self.sequences, *kept.sequences, *kept.sequences],
+            [*positions(self.asked), *kept.cues, *kept.cues],
             [*self.direction.tolist(), *[0] * k, *[1] * k],
             steps,
         )
@@ -152,14 +150,19 @@ class Examples:
     def at_last_step(self) -> Examples:
         """The same examples, edited at the last token of the prefix only."""
         tree, last = self.tree, (self.tree.lengths - 1).tolist()
-        made = PrefixTree.build(tree.sequences(), last, self.direction.tolist(), "single", tree.sources())
+        made = PrefixTree.build(self.sequences, last, self.direction.tolist(), "single", tree.sources())
         return replace(self, tree=made)
 
     def turned(self, steps: Steps) -> Examples:
         """The same examples, to be flipped to the word that the model prefers already."""
         direction = 1 - self.direction
-        tree = PrefixTree.build(self.tree.sequences(), self.tree.cues(), direction.tolist(), steps)
+        tree = PrefixTree.build(self.sequences, positions(self.asked), direction.tolist(), steps)
         return replace(self, tree=tree, direction=direction)
+
+    @property
+    def sequences(self) -> list[Tokens]:
+        """The tokens of each example."""
+        return [one.ids for one in self.asked]
 
     @property
     def leaves(self) -> np.ndarray:

@@ -48,7 +48,6 @@ class FolderSource(ModelSource):
     summary = (
         "bundled and local recurrent models, or a folder with config.json, model.safetensors and vocab.txt"
     )
-    light = True
 
     def listed(self) -> list[tuple[str, str]]:
         """The bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
