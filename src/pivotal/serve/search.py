@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shlex
 import signal
 import sys
@@ -71,7 +70,7 @@ class LiveSearch:
                 stderr=asyncio.subprocess.STDOUT,
                 limit=_LINE,
                 # Ctrl-C in the terminal is for the server alone, which then stops the search.
-                start_new_session=os.name == "posix",
+                start_new_session=True,
             )
             self.command, self._events = command_of(asked), []
             self.number += 1
@@ -83,7 +82,7 @@ class LiveSearch:
         if not self.running or self._process is None:
             raise PivotalError("No search is running.")
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+            self._process.send_signal(signal.SIGINT)
 
     async def close(self) -> str:
         """Stop a running search and wait until it is saved. The result says what became of it."""
