@@ -14,7 +14,6 @@ from pivotal.files import slug
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.problem.problem import Problem
-    from pivotal.records.intervention import Intervention
 
 
 @dataclass(frozen=True)
@@ -171,10 +170,6 @@ class PullOptions:
     """A commit, tag or branch. Default: the newest commit."""
     offline: bool = False
     """Use only what was downloaded before."""
-    model: str | None = None
-    """The model that the intervention is for. Its fingerprint is checked."""
-    device: str | None = None
-    """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     out: str | None = None
     """The folder to write. Default: interventions/ORG-NAME."""
     overwrite: bool = False
@@ -194,32 +189,12 @@ def pull(
     from pivotal.records import serial
 
     pulled = hub.pull(repository, options.revision, offline=options.offline)
-    intervention, commit = pulled.intervention, pulled.source.commit
-    checked = _check_fingerprint(intervention, options.model, options.device)
+    commit = pulled.source.commit
     name = Path(repository).resolve().name if commit is None else repository.replace("/", "-")
     folder = Path(options.out or f"interventions/{name}")
     hub.keep(pulled, folder, overwrite=options.overwrite)
     if json:
-        told = {"folder": str(folder), "fingerprint_checked": checked}
-        terminal.as_json({**told, **serial.plain(pulled.source)})
+        terminal.as_json({"folder": str(folder), **serial.plain(pulled.source)})
         return
-    terminal.line(repr(intervention))
-    if not checked:
-        terminal.note(
-            f"The model was not checked: it must have the fingerprint {intervention.model_fingerprint}. Verbs that "
-            "apply the intervention check it; --model checks it now."
-        )
+    terminal.line(repr(pulled.intervention))
     terminal.line(f"Written to {folder}" + (f", commit {commit}." if commit else "."))
-
-
-def _check_fingerprint(intervention: Intervention, model: str | None, device: str | None) -> bool:
-    """Compare the model with the intervention's. Without `model`, that of the card if it is known by name here: a
-    stranger's card may name anything, so nothing is downloaded and no path is opened because of it."""
-    from pivotal.models import list_models, load_model
-
-    if model is None and intervention.model not in dict(list_models()):
-        return False
-    lm = load_model(model or intervention.model, device=device, download=model is not None)
-    if lm.fingerprint().partition("+")[0] != intervention.model_fingerprint.partition("+")[0]:
-        intervention.check_model(lm.name, lm.fingerprint())
-    return True
