@@ -47,7 +47,7 @@ def test_pairs_with_other_labels(pivotal, run_folder, tmp_path):
     pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused(
         "labels of mine are he and she", "'it'"
     )
-    pivotal("evaluate", run_folder, path, "--labels", "he").refused("LABEL=LABEL")
+    pivotal("evaluate", run_folder, path, "--labels", "he").refused("as in he=male,she=female")
 
 
 def test_pairs_with_prefixes_of_the_training_pairs_are_not_called_new(pivotal, run_folder):

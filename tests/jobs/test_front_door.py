@@ -214,7 +214,7 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: pivotal.transfer("runs/a", plant().model, "planted"), "finding.intervention, not 'runs/a'"),
         (lambda: pivotal.evaluate("runs/a"), r"is evaluated on a Problem, such as pivotal\.Problem"),
         (lambda: pivotal.certify("runs/a", "planted"), "is evaluated on a Problem, .* but this is 'planted'"),
-        (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "under two different labels, not 1"),
+        (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "two words with different labels"),
         (lambda: pivotal.find("planted", 3), r"pairs or rows, not int\."),
         (lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]), "score any of the 0 pairs"),
         (lambda: pivotal.check(SKIPPING), "--skip-bad is about .*, but planted has none"),

@@ -82,17 +82,11 @@ def find_cue(prefix: str, cue: int | str | None) -> int | None:
     words, cue = prefix.split(), cue.strip()
     places = [index for index, word in enumerate(words) if word == cue]
     if not places:
-        raise PivotalError(
-            f"The cue must be a word of the prefix '{' '.join(words)}', which has no '{cue}'."
-            f"{did_you_mean(cue, set(words))}",
-            field="cue",
-        )
+        hint = did_you_mean(cue, set(words))
+        raise PivotalError(f"The cue '{cue}' is not a word of the prefix '{' '.join(words)}'.{hint}", "cue")
     if len(places) > 1:
-        raise PivotalError(
-            f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. Give its index instead: "
-            f"{', '.join(map(str, places))}.",
-            field="cue",
-        )
+        said = f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. Give its index instead: "
+        raise PivotalError(f"{said}{' or '.join(map(str, places))}.", "cue")
     return places[0]
 
 
@@ -120,8 +114,7 @@ def joined(words: Sequence[str]) -> str:
         for word in words:
             if SEPARATOR in word:
                 raise PivotalError(
-                    f"'{SEPARATOR}' separates the words of a set, so a word of a set cannot hold it, as {word!r} does.",
-                    field="words",
+                    f"A word of a set cannot contain '{SEPARATOR}', but {word!r} does.", "words"
                 )
     return SEPARATOR.join(words)
 
@@ -143,10 +136,7 @@ def _check_words(words: tuple[str, ...]) -> None:
             raise PivotalError(f"Each label needs a word without spaces, but one is '{word}'.", field="words")
     if len(set(every)) < len(every):
         twice = next(word for word in every if every.count(word) > 1)
-        raise PivotalError(
-            f"A word belongs to one label and is listed once, but '{twice}' occurs twice in {' and '.join(words)}.",
-            field="words",
-        )
+        raise PivotalError(f"'{twice}' occurs twice in {' and '.join(words)}. List each word once.", "words")
 
 
 def _entry(words: str | Sequence[str]) -> str:
@@ -161,29 +151,23 @@ def _entry(words: str | Sequence[str]) -> str:
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
-        raise PivotalError("The prefix must have at least one word, but it is empty.", field="prefix")
+        raise PivotalError("The prefix is empty. Give at least one word.", "prefix")
     if pair.cue is not None and (
         isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
     ):
-        raise PivotalError(
-            f"The cue is an index from 0 to {length - 1} into the words of '{pair.prefix}', "
-            f"not {pair.cue!r}.",
-            field="cue",
-        )
+        said = f"The cue is an index from 0 to {length - 1} into '{pair.prefix}', not {pair.cue!r}."
+        raise PivotalError(said, "cue")
     if pair.asks_words:
         _check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(f"Lexemes are different slots with lemmas, not {dict(pair.lexemes)}.", "lexemes")
     if len(pair.counterfactuals) != 2:
-        raise PivotalError(
-            f"A pair has a counterfactual prefix for each of its two labels, not {pair.counterfactuals!r}.",
-            field="counterfactual",
-        )
+        said = f"A pair has a counterfactual prefix for each label, not {pair.counterfactuals!r}."
+        raise PivotalError(said, "counterfactual")
     for text in pair.counterfactuals:
         if pair.asks_words and text and len(text.split()) != length:
             raise PivotalError(
-                f"A counterfactual prefix has as many words as the prefix ({length}), so that their steps can be "
-                f"compared, but '{text}' has {len(text.split())}.",
-                field="counterfactual",
+                f"A counterfactual prefix has as many words as the prefix, {length}, but '{text}' has another number.",
+                "counterfactual",
             )

@@ -50,23 +50,14 @@ class PairSet:
         object.__setattr__(self, "pairs", tuple(self.pairs))
         for pair in self.pairs:
             if pair.label and pair.label not in labels:
-                raise PivotalError(
-                    f"A pair's label is one of the two labels of the set, not '{pair.label}'."
-                    f"{did_you_mean(pair.label, labels)}",
-                    field="label",
-                )
+                hint = did_you_mean(pair.label, labels)
+                raise PivotalError(f"'{pair.label}' is not one of the two labels of the set.{hint}", "label")
             if pair.asks_words != self.asks_words:
-                raise PivotalError(
-                    f"Either all pairs of a question ask two words or none does, but “{pair.prefix}” and "
-                    f"“{self.pairs[0].prefix}” differ in this. Ask them apart.",
-                    "words",
-                )
+                two = f"“{pair.prefix}” and “{self.pairs[0].prefix}”"
+                raise PivotalError(f"Of {two}, only one asks two words. Make two questions of them.", "words")
             if not (pair.asks_words or (pair.label and pair.counterfactuals[1 - labels.index(pair.label)])):
-                raise PivotalError(
-                    "A pair without words needs a label and the counterfactual prefix of the other label, but "
-                    f"“{pair.prefix}” lacks one.",
-                    "words",
-                )
+                needs = "needs a label and the counterfactual prefix of the other label"
+                raise PivotalError(f"“{pair.prefix}” has no words, so it {needs}.", "words")
 
     @property
     def asks_words(self) -> bool:
@@ -185,18 +176,16 @@ class PairSet:
 
     def _test_count(self, test: int | float) -> int:
         if len(self) < 2:
+            different = " different" if self.merged else ""
             raise PivotalError(
-                f"A set must have two pairs or more to be split into a training and a test part, but '{self.name}' has "
-                f"{len(self)}{' different one' if self.merged else ''}. Add pairs."
+                f"A split needs two{different} pairs, but '{self.name}' has {len(self)}. Add pairs."
             )
         count = round(test * len(self)) if 0 < test < 1 else test
         if not math.isfinite(count) or count != int(count):
             raise PivotalError(f"The test part is a number of pairs or a fraction below 1, not {test}.")
         if not 0 < count < len(self):
-            raise PivotalError(
-                f"The test part must have at least 1 and at most {len(self) - 1} of the {len(self)} pairs; "
-                f"test={test} asks for {int(count)}. Give a smaller number, or a fraction such as 0.1."
-            )
+            most = f"1 to {len(self) - 1} of the {len(self)} pairs"
+            raise PivotalError(f"The test part takes {most}, but test={test} asks for {int(count)}.")
         return int(count)
 
 
@@ -250,10 +239,9 @@ def checked_labels(labels: Sequence[str]) -> tuple[str, str]:
     """The two labels of a set, with single spaces."""
     cleaned = [clean_text(label, "words") for label in labels]
     if len(cleaned) != 2 or cleaned[0] == cleaned[1] or not all(cleaned):
+        example = '{"singular": "approves", "plural": "approve"}'
         raise PivotalError(
-            f"A pair has two words under two different labels, not {len(cleaned)}: {', '.join(cleaned)}. "
-            'Example: {"singular": "approves", "plural": "approve"}.',
-            field="words",
+            f"A pair has two words with different labels, as {example}, not {cleaned}.", "words"
         )
     return cleaned[0], cleaned[1]
 

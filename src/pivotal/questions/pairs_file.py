@@ -95,19 +95,15 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     """The pair of a row, whose words belong to these labels."""
     words = {clean_text(label, "words"): word for label, word in row.words.items()}
     if words and set(words) != set(labels):
-        raise PivotalError(
-            f"Every row has words for {' and '.join(labels)}, but this one has words for {' and '.join(words)}. "
-            "Correct the labels, or add the words.",
-            "words",
-        )
+        said = f"This row has words for {' and '.join(words)}, but the others for {' and '.join(labels)}."
+        raise PivotalError(f"{said} Correct the labels, or add the words.", "words")
     label = clean_text(row.label or "", "label")
     others = {clean_text(name, "counterfactual"): text for name, text in (row.counterfactual or {}).items()}
     for field, stated in (("label", [label] if label else []), ("counterfactual", list(others))):
         for name in stated:
             if name not in labels:
                 raise PivotalError(
-                    f"A row names one of the two labels of its words, not '{name}'.{did_you_mean(name, labels)}",
-                    field,
+                    f"'{name}' is not a label of the words.{did_you_mean(name, labels)}", field
                 )
     if others and label:  # the prefix itself is the counterfactual of its own label
         others.setdefault(label, row.prefix)

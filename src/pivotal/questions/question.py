@@ -96,19 +96,13 @@ class Question:
                 object.__setattr__(self, "test", float(self.test))
         if isinstance(self.test, str):
             if self.split != "prefixes":
-                raise PivotalError(
-                    f"split={self.split!r} says how pairs are held out, but test names the held-out pairs, "
-                    f"{self.test}. Leave one of them out.",
-                    "split",
-                )
+                said = f"test names the held-out pairs, {self.test}, so split={self.split!r} has no effect."
+                raise PivotalError(f"{said} Leave one of them out.", "split")
         elif isinstance(self.test, int | float):
             whole = math.isfinite(self.test) and self.test == int(self.test)
             if not 0 < self.test < 1 and not (whole and self.test >= 1):
-                raise PivotalError(
-                    "The held-out pairs are a number of pairs, a fraction below 1 or a file, but test is "
-                    f"{self.test:g}.",
-                    "test",
-                )
+                rule = "The held-out pairs are a number of pairs, a fraction below 1 or a file"
+                raise PivotalError(f"{rule}, but test is {self.test:g}.", "test")
             # 1000.0 and 1000 must give the same question.
             object.__setattr__(self, "test", int(self.test) if whole else self.test)
 
@@ -157,10 +151,8 @@ class Question:
         parts = [] if reader is None else reader.parts()
         if len(parts) > 1:
             if isinstance(self.test, str):
-                raise PivotalError(
-                    f"{self.test} holds out pairs of one question, not of {len(parts)} ({self.phenomenon}). Name one.",
-                    "test",
-                )
+                several = f"{self.phenomenon} has {len(parts)} questions"
+                raise PivotalError(f"{self.test} can hold out pairs of one question, but {several}.", "test")
             return [replace(part, pairs=part.pairs and self._cased(part.pairs)) for part in parts]
         # A single question without pairs is an error. Reading it again says where and why.
         read = parts[0].pairs if parts else None

@@ -20,11 +20,7 @@ def parse_labels(text: str) -> dict[str, str]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         label, equals, other = (part.strip() for part in item.partition("="))
         if not equals or not label or not other:
-            raise PivotalError(
-                f"Labels are mapped as LABEL=LABEL,LABEL=LABEL, such as he=male,she=female, but {item!r} is not of "
-                "this form.",
-                "labels",
-            )
+            raise PivotalError(f"Labels are mapped as in he=male,she=female, not as {item!r}.", "labels")
         found[label] = other
     return found
 
@@ -38,10 +34,8 @@ def relabelled(
     """
     unknown = [label for label in given or {} if label not in pairs.labels]
     if unknown:
-        raise PivotalError(
-            f"The labels of {pairs.name} are {' and '.join(pairs.labels)}, so {unknown[0]!r} cannot be mapped.",
-            "labels",
-        )
+        said = f"The labels of {pairs.name} are {' and '.join(pairs.labels)}, so {unknown[0]!r} cannot be mapped."
+        raise PivotalError(said, "labels")
     names = {label: (given or {}).get(label, label) for label in pairs.labels}
     if sorted(names.values()) != sorted(labels):
         return None
@@ -69,18 +63,12 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
         return first
     unknown = [label for label in given if not any(label in one.labels for one in sets[1:])]
     if unknown:
-        raise PivotalError(
-            f"labels maps labels of the further questions to {' and '.join(first.labels)}, but none of these questions "
-            f"has the label {unknown[0]!r}.",
-            "labels",
-        )
+        said = f"None of the further questions has the label {unknown[0]!r}, which is mapped"
+        raise PivotalError(f"{said} to a label of {first.name}. Leave it out of the labels.", "labels")
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     if twice:
-        raise PivotalError(
-            f"Questions that are pooled have different names, but two are named {twice[0]}. Leave one out or, if they "
-            "are two files, rename one.",
-            "phenomenon",
-        )
+        cure = "Leave one out or, if they are two files, rename one."
+        raise PivotalError(f"Two of the questions are named {twice[0]}. {cure}", "phenomenon")
     mapped = [first, *(_mapped(one, first, given) for one in sets[1:])]
     return PairSet(
         name=JOINT.join(one.name for one in sets),
@@ -98,11 +86,9 @@ def with_held_out(pairs: PairSet, test: PairSet) -> PairSet:
     """The pairs, and behind them held-out pairs from a file of their own. Both have the same two labels."""
     mapped = relabelled(test, pairs.labels)
     if mapped is None:
-        raise PivotalError(
-            f"Held-out pairs have the labels of the pairs that are searched on, {' and '.join(pairs.labels)}, but "
-            f"those of {test.name} are {' and '.join(test.labels)}. Name them alike in both files.",
-            "test",
-        )
+        here, there = (" and ".join(one.labels) for one in (pairs, test))
+        said = f"The labels of the held-out pairs, {there}, must be those of the other pairs, {here}."
+        raise PivotalError(f"{said} Name them alike in both files.", "test")
     return replace(
         pairs,
         pairs=(*pairs, *mapped),
@@ -124,10 +110,7 @@ def _mapped(pairs: PairSet, first: PairSet, given: Mapping[str, str]) -> PairSet
     found = relabelled(pairs, first.labels, known)
     if found is None:
         example = ",".join(f"{a}={b}" for a, b in zip(pairs.labels, first.labels, strict=True))
-        raise PivotalError(
-            f"Questions are pooled if their labels mean the same. {first.name} has the labels "
-            f"{' and '.join(first.labels)}, but {pairs.name} has {' and '.join(pairs.labels)}. Map them, for instance "
-            f"with --labels {example}.",
-            "labels",
-        )
+        here, there = (" and ".join(one.labels) for one in (first, pairs))
+        said = f"{first.name} has the labels {here}, but {pairs.name} has {there}"
+        raise PivotalError(f"{said}. Map those that mean the same, such as --labels {example}.", "labels")
     return found

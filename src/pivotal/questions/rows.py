@@ -77,10 +77,8 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     if suffix not in SUFFIXES:
         with reading(path), path.open():  # a path that leads to no file has no format to name
             pass
-        raise PivotalError(
-            f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. Save it as .csv."
-            f"{OTHER_FORMATS}"
-        )
+        said = f"{path}: a pairs file ends in {', '.join(SUFFIXES)}, not '{path.suffix}'. Save it as .csv."
+        raise PivotalError(f"{said}{OTHER_FORMATS}")
     if suffix == ".parquet":
         return _parquet_rows(path)
     text = read_text(path)
@@ -131,9 +129,8 @@ def _table_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]
             continue
         with bad.row(where):
             if len(cells) != len(columns):
-                raise PivotalError(
-                    f"The row has {len(cells)} cells for {len(columns)} columns. Quote cells that hold the delimiter."
-                )
+                said = f"The row has {len(cells)} cells for {len(columns)} columns."
+                raise PivotalError(f"{said} Quote cells that contain the delimiter.")
             yield where, dict(zip(columns, cells, strict=True))
 
 
@@ -150,9 +147,8 @@ def _table_lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
             if any(cell.strip() for cell in cells):
                 yield line, cells
     except csv.Error as error:
-        raise PivotalError(
-            f"{path}, line {start}, column 1: not a readable table ({error}). Check the quotes of the row."
-        ) from None
+        said = f"{path}, line {start}, column 1: not a readable table ({error})."
+        raise PivotalError(f"{said} Check the quotes of the row.") from None
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -161,9 +157,8 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
         arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise PivotalError(
-            f"Reading {path} needs pyarrow. Install pivotal[parquet], or save the table as .csv."
-        ) from None
+        cure = "Install pivotal[parquet], or save the table as .csv."
+        raise PivotalError(f"Reading {path} needs pyarrow. {cure}") from None
     try:
         rows = parquet.read_table(path).to_pylist()
     except (OSError, ValueError, arrow.ArrowException) as error:

@@ -30,25 +30,22 @@ def pair_of(
     """
     typed = sentence.split()
     if words is None and not known().asks_words:
-        raise PivotalError(
-            f"{known().name} asks no words. Name two to compare with {named[0]}, that of “{labels[0]}” first."
-        )
+        cure = f"Name two to compare with {named[0]}, that of “{labels[0]}” first."
+        raise PivotalError(f"{known().name} asks no words. {cure}")
     if words is None:
         forms = {form for pair in known() for entry in pair.word_sets for form in entry}
         prefix = typed[: next((i for i in range(len(typed) - 1, 0, -1) if typed[i] in forms), -1)]
         asked = _other_word(typed[len(prefix)], known(), labels, named[0]) if prefix else ("", "")
     else:
         if len(words) != 2 or words[0].strip() == words[1].strip():
-            raise PivotalError(
-                f"Give two different words, {labels[0]} first, as admires,admire; {named[0]} is {','.join(words)!r}."
-            )
+            example = f"Give two different words, {labels[0]} first, such as admires,admire"
+            raise PivotalError(f"{example}; {named[0]} is {','.join(words)!r}.")
         asked = words[0].strip(), words[1].strip()
         ends = typed and any(typed[-1] in members(entry) for entry in asked)
         prefix = typed[:-1] if ends else typed
     if not prefix:
-        raise PivotalError(
-            f"A sentence ends in the word asked about, as “The doctor near the cars admires”, not {sentence!r}."
-        )
+        example = "“The doctor near the cars admires”"
+        raise PivotalError(f"A sentence ends in the word asked about, such as {example}, not {sentence!r}.")
     text = " ".join(prefix)
     place = known_cue(prefix, known()) if cue is None else index_or_word(cue)
     if place is None and at_cue:

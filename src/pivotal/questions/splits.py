@@ -50,8 +50,8 @@ def by_prefix(
         members[prefix].append(index)
     if len(members) < 2:
         raise PivotalError(
-            f"A split by prefixes keeps all pairs of a prefix in one part, so it needs two prefixes or more, but the "
-            f"{len(prefixes)} pairs have {len(members)}. Add pairs with other prefixes, or split by='pairs'."
+            f"A split by prefixes needs two prefixes, but the {len(prefixes)} pairs have {len(members)}. Add pairs "
+            "with other prefixes, or split by='pairs'."
         )
     order = list(members)
     rng.shuffle(order)
@@ -86,10 +86,8 @@ def lexical(
     ranks = shuffled_ranks(lexemes, rng)
     if not ranks:
         found = ", ".join(f"{slot}: 1" for slot in sorted({slot for item in lexemes for slot, _ in item}))
-        raise PivotalError(
-            f"A split by words needs at least two lemmas in some slot; this set has {found or 'none'}. "
-            "Give the pairs 'lexemes', or split by='prefixes'."
-        )
+        said = f"A split by words needs two lemmas in some slot, but this set has {found or 'none'}."
+        raise PivotalError(f"{said} Give the pairs 'lexemes', or split by='prefixes'.")
     # An item is in the test part if all its lemmas rank below the cut of their slot.
     items = [[(slot, ranks[slot][lemma]) for slot, lemma in item if slot in ranks] for item in lexemes]
 
@@ -117,8 +115,8 @@ def lexical(
     if len(test_part) < test or not train_part:
         sizes = ", ".join(f"{slot}: {len(rank)}" for slot, rank in ranks.items())
         raise PivotalError(
-            f"A split by words keeps every lemma on one side; with the lemmas of this set ({sizes}) it cannot "
-            f"give {test} test pairs and leave pairs to train on. Ask for fewer, or split by='prefixes'."
+            f"A split by words cannot give {test} test pairs and leave pairs to train on, with the lemmas of this set "
+            f"({sizes}). Ask for fewer, or split by='prefixes'."
         )
     kept = stratified([strata[i] for i in test_part], test, rng)
     return train_part, [test_part[i] for i in kept]

@@ -152,7 +152,7 @@ def test_lexemes_are_the_cue_and_the_words_unless_named():
 
 SLIPS = [
     ("labels:", "label:", "toy.yaml: a template file needs the key 'labels'. It has 'label': did you mean 'labels'"),
-    ("{singular: this, plural", "{singular: this, plurl", "same forms, .* plural in line .* has singular and plurl"),
+    ("{singular: this, plural", "{singular: this, plurl", "same forms. In line .* plural, here singular and plurl"),
     ("labels:", "lables:", "line 1, column 1: there is no key 'lables' in a template file. Did you mean 'labels'?"),
     ("[singular, plural]", "[one, one]", "line 1, column 1: 'labels' are two different names"),
     ("[singular, plural]", "[singular, plurl]", "line 12, column 20: .* none for plurl. .* Did you mean 'plural'?"),
@@ -164,7 +164,7 @@ SLIPS = [
     ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' is not in .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of 'det', not 'plurl'"),
-    ("saw {det}\"", "saw {adj}\"", "line 12, column 5: the prefix must differ between the labels"),
+    ("saw {det}\"", "saw {adj}\"", "line 12, column 5: no slot of the prefix has a form for each label"),
     ("saw {det}\"", "saw {det} {det}\"", "line 12, column 5: item 1 of 'templates' needs the key 'cue'"),
     ("saw {det}\"", "saw {det} {det}\", cue: det", "the slot {det} is in the prefix twice. Give its index from 0"),
     ("saw {det}\"", "saw {det}\", cue: seen", "line 12, column 45: 'cue' is a slot or a word of the prefix"),
@@ -220,7 +220,7 @@ templates:
     for place in (2, 3, 4):  # every filler is equally frequent
         counts = Counter(pair.prefix.split()[place] for pair in pairs)
         assert len(counts) == 300 and max(counts.values()) - min(counts.values()) <= 2
-    with pytest.raises(PivotalError, match=r"the slots x1, x2, x3 constrain each other"):
+    with pytest.raises(PivotalError, match=r"ways to fill the slots x1, x2, x3 together"):
         made(text.replace("{x} {y} {z}", "{x1} {x2} {x3}"))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, nearest
 from pivotal.files import suffix_of
 from pivotal.options import build
 from pivotal.questions import pairs_file, templates
@@ -70,11 +69,11 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
         if reading.columns:  # a table in another format
             return READERS.get("table")(str(spec), reading).pairs()
         return read_pairs(spec, skip_bad=reading.skip_bad)
-    near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
+    near = nearest(name, [one.rstrip(":") for one in phenomenon_names()])
     raise PivotalError(
         f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
         f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is "
-        f"not one of these.{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
+        f"not one of these.{f' Did you mean {near!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
 
 

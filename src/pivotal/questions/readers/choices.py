@@ -67,8 +67,8 @@ def between_sentences(good: str, bad: str) -> tuple[str, str, str]:
     place = _first_difference(first, second)
     if place == 0 or place == min(len(first), len(second)) or first[place + 1 :] != second[place + 1 :]:
         raise PivotalError(
-            f"The two sentences begin alike and differ in one word, but they are “{good}” and “{bad}”. End both after "
-            f"the word that differs, or make the rest alike.{SKIP}"
+            f"Two sentences must begin alike and differ in one word, but these are “{good}” and “{bad}”. End both "
+            f"after the word that differs, or make the rest alike.{SKIP}"
         )
     words = first[place], second[place]
     while words[0][-1:] == words[1][-1:] and words[0][-1:] in _MARKS and min(map(len, words)) > 1:
@@ -116,11 +116,8 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
     odd = [choice for choice, label in zip(choices, label_of, strict=True) if label is None]
     for choice in odd if rules.labels is None else []:
         with bad.row(choice.where):
-            raise PivotalError(
-                f"Every row has one of two labels, here {' and '.join(labels)}, but this one has '{choice.label}'. "
-                f"Correct it.{SKIP}",
-                "label",
-            )
+            said = f"The labels are {' and '.join(labels)}, but this row has '{choice.label}'. Correct it."
+            raise PivotalError(f"{said}{SKIP}", "label")
     if odd and rules.labels is not None:
         notes.append(
             f"Left out {len(odd):,} of {len(choices):,} pairs whose two words are not one {labels[0]} and one "
@@ -157,9 +154,8 @@ def _labels(choices: Sequence[Choice], rules: Rules) -> tuple[tuple[str, str], l
             [],
         )
     if stated:
-        raise PivotalError(
-            f"A file has two labels or none, but {choices[0].where.partition(',')[0]} has only {stated[0]}."
-        )
+        path = choices[0].where.partition(",")[0]
+        raise PivotalError(f"A file states two labels or none, but {path} states only {stated[0]}.")
     if rules.labels is not None:
         return rules.labels, [rules.label_of(choice) for choice in choices], []
     sides = _two_sides(choices)

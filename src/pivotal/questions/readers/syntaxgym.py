@@ -61,10 +61,8 @@ class SyntaxGym(Reader):
         suite = json_file(path, _Suite, "A test suite is a JSON object with items and predictions.")
         compared = list(dict.fromkeys(_compared(suite)))
         if not compared:
-            raise PivotalError(
-                f"{path}: at least one prediction must compare one region in two conditions, such as "
-                "(6;%mismatch%) > (6;%match%), but none does."
-            )
+            example = "(6;%mismatch%) > (6;%match%)"
+            raise PivotalError(f"{path}: no prediction compares one region in two conditions, as {example}.")
         choices: dict[tuple[int, str, str], list[Choice]] = {}
         for number, item in enumerate(suite.items, start=1):
             for comparison in compared:
@@ -75,7 +73,7 @@ class SyntaxGym(Reader):
         left_out = sum(not found for found in choices.values())
         if not asked and left_out:
             raise PivotalError(
-                f"{path}: its predictions compare one word after two prefixes, not two words after one prefix."
+                f"{path} compares one word after two prefixes, not two words after one prefix."
             )
         if len(asked) != 2:
             asked = [[replace(choice, label="") for choice in found] for found in asked]

@@ -60,10 +60,8 @@ def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         role, _, column = (part.strip() for part in item.partition("="))
         if role not in _ROLES or not column or role in given:
-            raise PivotalError(
-                f"Columns are given as prefix=NAME,good=NAME,bad=NAME, each of {', '.join(_ROLES)} once, but {item!r} "
-                f"is not of this form.{did_you_mean(role, _ROLES)}"
-            )
+            said = f"Columns are given as prefix=NAME,good=NAME,bad=NAME, each role once, not as {item!r}."
+            raise PivotalError(f"{said}{did_you_mean(role, _ROLES)}")
         if column not in columns:
             raise PivotalError(f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}")
         given[role] = column
@@ -75,9 +73,9 @@ def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
         given = {role: found[0] for role, found in usual.items() if found}
     if missing := [role for role in ("good", "bad") if role not in given]:
         raise PivotalError(
-            f"A table needs a column with the good word or sentence and one with the bad one, but no column is known "
-            f"for {' and '.join(missing)} among {', '.join(columns)}. Name them: --columns "
-            "prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no names, put a line with the names first."
+            f"A table needs a column with the {' and one with the '.join(missing)} word or sentence, but its columns "
+            f"are {', '.join(columns)}. Name it: --columns prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no "
+            "names, put a line with the names first."
         )
     return given
 
@@ -123,10 +121,8 @@ class Sentences(Reader):
 def _between(line: str) -> tuple[str, str, str]:
     cells = [" ".join(cell.split()) for cell in line.split("\t")]
     if len(cells) != 2 or not all(cells):
-        raise PivotalError(
-            f"A line has a good and a bad sentence with one tab between them, but “{line.strip():.60}” has "
-            f"{len(cells) - 1} tabs or an empty side. An editor may have replaced a tab by spaces.{SKIP}"
-        )
+        said = f"A line is GOOD<TAB>BAD, but “{line.strip():.60}” has {len(cells) - 1} tabs or an empty side."
+        raise PivotalError(f"{said} An editor may have replaced a tab by spaces.{SKIP}")
     return between_sentences(*cells)
 
 

@@ -141,8 +141,7 @@ def plan(template: Template, labels: Labels) -> Plan:
     )
     template.place.require(
         made.size <= MOST,
-        f"this template makes {made.size:,} pairs, and a template may make {MOST:,}. Give 'sample', such as 'sample: "
-        "1000'.",
+        f"this template makes {made.size:,} pairs; at most {MOST:,} are allowed. Add 'sample: 1000'.",
     )
     return made
 
@@ -176,8 +175,7 @@ def _fills(template: Template, names: Sequence[str]) -> list[Fill]:
     choices = [template.slots[name].words.entries for name in names]
     template.place.require(
         math.prod(map(len, choices)) <= MOST,
-        f"the slots {', '.join(names)} constrain each other, and there are more than {MOST:,} ways to fill them. "
-        "Shorten their lists.",
+        f"there are more than {MOST:,} ways to fill the slots {', '.join(names)} together. Shorten their lists.",
     )
     found: list[Fill] = []
     for chosen in itertools.product(*choices):
@@ -186,8 +184,7 @@ def _fills(template: Template, names: Sequence[str]) -> list[Fill]:
             found.append(tuple(fill.items()))
     template.place.require(
         found,
-        f"this template makes no sentence, because no entries of {', '.join(names)} meet the conditions of 'where', or "
-        "a list is too short for slots that must differ.",
+        f"no words of {', '.join(names)} meet the conditions of 'where', or a list has too few for its slots.",
     )
     return found
 

@@ -83,8 +83,8 @@ def _word_list(name: str, place: Place, labels: Labels) -> WordList:
         odd, other = (first, entry) if set(labels) <= entry.forms.keys() else (entry, first)
         odd.place.require(
             odd.forms.keys() == other.forms.keys(),
-            f"all entries of the list '{name}' have the same forms, {_named(other)} in line {other.place.line}, but "
-            f"this one has {_named(odd)}. Give both the same.",
+            f"the entries of '{name}' need the same forms. In line {other.place.line} they are {_named(other)}, here "
+            f"{_named(odd)}.",
         )
         same = seen.setdefault(tuple(sorted(entry.forms.items())), entry)
         entry.place.require(

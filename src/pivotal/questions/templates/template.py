@@ -161,8 +161,8 @@ class TemplateReader:
         )
         template.require(
             not labelled or agreeing or not same,
-            "the prefix must differ between the labels, but no slot of it has a form for each label. Add a slot that "
-            "has, give a prefix for each label, or write 'label: none' if neither word is right.",
+            "no slot of the prefix has a form for each label. Add one, give a prefix for each label, or write 'label: "
+            "none' if neither word is right.",
         )
         if place is not None:
             return _given_cue(place, template, prefixes)
