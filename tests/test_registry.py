@@ -99,7 +99,7 @@ def test_entry_points_add_classes(zoo, monkeypatch):
 
 def test_two_of_one_name_are_refused(zoo, monkeypatch, tmp_path):
     (tmp_path / "zoo_for_tests" / "more.py").write_text(PLUGINS)
-    with pytest.raises(PivotalError, match="both 'cat'"):
+    with pytest.raises(PivotalError, match="named 'cat'"):
         zoo.names()
 
 

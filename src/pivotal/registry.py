@@ -44,8 +44,7 @@ class Registry(Generic[T]):
             return classes[name]
         if name in self._broken:
             raise PivotalError(
-                f"The plugin '{name}' of {self.kind} cannot be loaded ({self._broken[name]}). "
-                "Update or uninstall the package that provides it."
+                f"The plugin '{name}' of {self.kind} cannot be loaded ({self._broken[name]}). Update or uninstall it."
             )
         # Users may know a library that only the summary names, such as llama.cpp.
         told = [one for one in classes if name.lower() in getattr(classes[one], "summary", "").lower()]
@@ -63,8 +62,7 @@ class Registry(Generic[T]):
                 if found.setdefault(name, cls) is not cls:
                     both = f"{_full_name(found[name])} and {_full_name(cls)}"
                     raise PivotalError(
-                        f"Names of {self.kind} must differ, but {both} are both '{name}'. "
-                        "Rename one, or uninstall its package."
+                        f"Two {self.kind} are named '{name}', {both}. Rename one, or uninstall its package."
                     )
             self._found = found
         return self._found

@@ -103,8 +103,7 @@ class UnitSpace:
         for name, site in sorted((site.within or site.name, site.name) for site in self.sites):
             if (other := shown.setdefault(name, site)) != site:
                 raise PivotalError(
-                    f"A coordinate may belong to one unit, but {site} and {other} have the same ones. "
-                    "Choose one of the two."
+                    f"{site} and {other} have the same coordinates, which may belong to one unit only. Choose one."
                 )
 
     def __len__(self) -> int:
@@ -156,16 +155,15 @@ class UnitSpace:
         """The flat id of a unit. Raises PivotalError if the unit is not among the sites."""
         if unit.site not in self._placed:
             raise PivotalError(
-                f"Unit {unit} lies outside the sites {', '.join(s.name for s in self.sites)}. "
-                "Include its site, or apply the intervention to the model that it was found in."
+                f"Unit {unit} is not in the sites {', '.join(s.name for s in self.sites)}. Include its site, or use "
+                "the model that it was found in."
             )
         site, where, _ = self._placed[unit.site]
         if not 0 <= unit.index < site.width:
             raise PivotalError(f"Site {unit.site} has {site.width} units; there is no {unit}.")
         if site.size != unit.size:
             raise PivotalError(
-                f"Units of {unit.site} have {site.size} coordinates here, but {unit} has {unit.size}. "
-                "Apply the intervention to the model that it was found in."
+                f"Units of {unit.site} have {site.size} coordinates, but {unit} has {unit.size}. Use its own model."
             )
         return where.start + unit.index
 
@@ -245,8 +243,7 @@ def sites_in_bases(available: Sequence[Site], pattern: str | Iterable[str]) -> l
             asked = InBasis(site, basis, argument)
             if found.setdefault(asked.name, asked) != asked:
                 raise PivotalError(
-                    f"Every site may be named once, but {asked.name} is named with the arguments "
-                    f"{found[asked.name].argument!r} and {argument!r}."
+                    f"{asked.name} is named twice, with {found[asked.name].argument!r} and {argument!r}. Name it once."
                 )
     return list(found.values())
 
@@ -292,8 +289,7 @@ def _check_range(available: Sequence[Site], pattern: str) -> None:
     low, high = min(levels), max(levels)
     if not low <= first <= last <= high:
         raise PivotalError(
-            f"A range of sites must ascend within the model's layers, {low} to {high}, but {pattern!r} does not. "
-            f"Use {kind}.{low}-{high}, or a part of it."
+            f"{pattern!r} leaves the model's layers, {low} to {high}. Use {kind}.{low}-{high}, or a part of it."
         )
 
 

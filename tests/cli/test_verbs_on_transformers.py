@@ -57,7 +57,7 @@ def test_memory_that_runs_out_beside_the_models_own_passes(pivotal, question, tm
 
     monkeypatch.setattr(KLReference, "mean", short_of_memory)
     done = pivotal("find", *question, "--sites", "mlp", "--updates", "5", "--out", tmp_path / "run")
-    done.refused("Free memory that other processes use")
+    done.refused("Free memory, or use a smaller model")
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_dense_puts_an_intervention_in_its_place():
     mask, values = dense(intervention, SPACE)
     assert mask.tolist() == [[[1, 0, 0, 0, 1], [1, 0, 0, 0, 0]]]
     assert (mask * values).tolist() == [[[2, 0, 0, 0, 1], [4, 0, 0, 0, 0]]]
-    with pytest.raises(PivotalError, match="outside the sites a"):
+    with pytest.raises(PivotalError, match="not in the sites a"):
         dense(intervention, UnitSpace(SPACE.sites[:1]))
 
 

@@ -70,7 +70,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted():
 
 
 def test_priming_leaves_room_for_a_sentence():
-    with pytest.raises(PivotalError, match=r"positions for 64 tokens, and it has 64\. Give a shorter"):
+    with pytest.raises(PivotalError, match=r"has 64 positions, but its priming text takes 64\. Shorten"):
         TransformersLM("gpt2", random_model("gpt2"), tokenizer(), priming="The " * POSITIONS)
 
 
@@ -82,8 +82,8 @@ def test_priming_leaves_room_for_a_sentence():
     [
         (lambda lm: lm.next_logits([]), "at least one prompt, with at least one word"),
         (lambda lm: lm.next_logits([[]]), "one is empty"),
-        (lambda lm: lm.next_logits([[10**7]]), "from 0 to 23, but a prompt has 10000000"),
-        (lambda lm: lm.next_logits([[-1]]), "from 0 to 23, but a prompt has -1"),
+        (lambda lm: lm.next_logits([[10**7]]), "0 to 23, but a prompt has 10000000"),
+        (lambda lm: lm.next_logits([[-1]]), "0 to 23, but a prompt has -1"),
         (lambda lm: lm.generate("The", samples=0), "There must be 1 sample or more"),
         (lambda lm: lm.generate("The", seed=2**64), "seed"),
     ],
@@ -98,7 +98,7 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step():
     ids = lm.encode("The doctors near").ids
     edited = lm.intervened(intervention, "singular", cue="doctors")
     for wrong in (None, 3, -1):
-        with pytest.raises(PivotalError, match=rf"0 to 2 here, but cue is {wrong!r}"):
+        with pytest.raises(PivotalError, match=rf"here 0 to 2 instead of {wrong!r}"):
             edited.next_logits([ids], cue=wrong)
     p = dict(edited.next_words("The doctors near", k=1))
     assert max(p.values()) == pytest.approx(float(edited.next_logits([ids], cue=1).softmax(-1).max()))

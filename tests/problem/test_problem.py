@@ -169,7 +169,7 @@ def test_an_edit_that_reaches_no_site_is_an_error(deaf):
 
     problem = small_problem("every")
     problem.model.__class__ = Deaf
-    said = r"must reach every site that it names, but it never reached .*hidden.1"
+    said = r"edit never reached .*hidden.1"
     with pytest.raises(PivotalError, match=said):
         problem.run(*draw(problem))
 

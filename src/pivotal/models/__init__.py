@@ -109,8 +109,7 @@ def _opened(spec: str, **how: Any) -> LanguageModel:
     if spec.startswith("hf:") and "/" not in spec:
         cure = " The organisation is missing: write hf:ORG/NAME, such as hf:openai-community/gpt2."
     raise PivotalError(
-        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but "
-        f"{spec[:200]!r} is not one of these.{cure}"
+        f"A model is a name, a path or hf:ORG/NAME, but {spec[:200]!r} is not one of these.{cure}"
     )
 
 
@@ -142,7 +141,6 @@ def _dtype(wanted: str | torch.dtype | None, device: torch.device) -> torch.dtyp
     dtype: torch.dtype = getattr(torch, name)
     if dtype.itemsize < 4 and device.type == "cpu":
         raise PivotalError(
-            f"Half precision needs a GPU, but {name} was asked for on the CPU, where it is slow at best and an "
-            "illegal instruction at worst. Use float32, or --device cuda."
+            f"{name} needs a GPU: on a CPU it is slow, or unsupported. Use float32, or --device cuda."
         )
     return dtype

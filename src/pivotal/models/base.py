@@ -129,8 +129,7 @@ class LanguageModel(ABC):
     def attached(self, edit: Edit, direction: int, cues: Sequence[int] | None) -> AbstractContextManager[Any]:
         """The module of the model with an edit attached. `IntervenedModel.attached` describes it."""
         raise PivotalError(
-            f"Only a Transformers model has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
-            "Use the `generate` of `intervened`."
+            f"{self.name} has no `generate` of its own, since it is no Transformers model. Use that of `intervened`."
         )
 
     def __repr__(self) -> str:
@@ -188,8 +187,7 @@ class LanguageModel(ABC):
         for name, basis in new.items():
             if (site := own.get(own_site(name))) is None:
                 raise PivotalError(
-                    f"The site {name} needs a site {own_site(name)}, but {self.name} has none. "
-                    "Use the model that the basis was made for."
+                    f"The basis of {name} belongs to a model with the site {own_site(name)}, which {self.name} lacks."
                 )
             check_basis(basis, site.name, site.coordinates, name)
         model = copy.copy(self)
@@ -230,8 +228,7 @@ class LanguageModel(ABC):
             columns = [np.array(both, dtype=np.float32).reshape(2, -1) for both in values.values()]
         except (TypeError, ValueError):
             raise PivotalError(
-                "Every unit takes a value in either direction, such as (1.0, -1.0), but the values are "
-                f"{', '.join(map(str, values.values()))}."
+                f"Every unit takes a value per direction, as (1.0, -1.0), not {', '.join(map(str, values.values()))}."
             ) from None
         return Intervention(
             units=units,

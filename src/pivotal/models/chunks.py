@@ -145,9 +145,8 @@ def as_memory_allows(model: LanguageModel, passes: Callable[[], T]) -> T:
                 raise
             if model.batch_nodes <= FEWEST:
                 raise PivotalError(
-                    f"The model does not fit into memory even with {model.batch_nodes} nodes at once. "
-                    "Free memory that other processes use, or choose a smaller model, fewer runs, --dtype bfloat16 or "
-                    "another device."
+                    f"The model does not fit into memory even with {model.batch_nodes} nodes at once. Free memory, or "
+                    "use a smaller model, fewer runs, --dtype bfloat16 or another device."
                 ) from error
         # Outside the handler: the error keeps its frames alive, and with them the graph that was too large.
         model.batch_nodes //= 2

@@ -210,9 +210,8 @@ class MaskedEdit:
         missed = [site for site, rows in self.reached.items() if rows == 0]
         if missed:
             raise PivotalError(
-                f"An edit must reach every site that it names, but it never reached {', '.join(missed)}. "
-                "The model computes it in another way here, perhaps in fused kernels, its adapter does not call the "
-                "edit there, or no step of any sentence is edited. Choose other sites."
+                f"The edit never reached {', '.join(missed)}: the model computes it in another way, perhaps in fused "
+                "kernels, its adapter does not call the edit there, or no step is edited. Choose other sites."
             )
 
 
@@ -250,9 +249,8 @@ def dense(
         basis = intervention.bases.get(site.name)
         if basis is not None and basis.card.fingerprint != site.basis:
             raise PivotalError(
-                f"The units of {site.name} belong to the basis that they were found in ({basis.card.fingerprint}), but "
-                f"the model has another basis there ({site.basis}). Apply the intervention to "
-                "model.in_bases(intervention.bases)."
+                f"The units of {site.name} were found in the basis {basis.card.fingerprint}, but the model has "
+                f"{site.basis} there. Apply the intervention to model.in_bases(intervention.bases)."
             )
     directions = len(intervention.directions)
     mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)

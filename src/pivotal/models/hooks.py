@@ -107,8 +107,7 @@ def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: 
     worst = float((logits_of(other) - logits)[:, :-1].abs().max())
     if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
         raise PivotalError(
-            "pivotal edits models that read from left to right, but in this one later words change the predictions of "
-            "earlier positions. Use a causal language model."
+            "In this model, later words change the predictions of earlier positions. Use a causal language model."
         )
 
 

@@ -38,8 +38,7 @@ def fetch(spec: str, patterns: Sequence[str]) -> Path | None:
     except ImportError:
         if spec.startswith("hf:"):
             raise PivotalError(
-                f"Downloading {spec} needs the package huggingface_hub. Install pivotal[hf], or give the path of a "
-                "local folder."
+                f"Downloading {spec} needs huggingface_hub. Install pivotal[hf], or give a local folder."
             ) from None
         return None
     allowed = _DOWNLOADS.get()
@@ -53,9 +52,8 @@ def fetch(spec: str, patterns: Sequence[str]) -> Path | None:
     except Exception as error:  # the network, the file system, the name of the repository
         if not allowed:
             raise PivotalError(
-                "A folder may name any model, so nothing is downloaded because of it: this one names the Hugging Face "
-                f"repository {named[1]}, which is not on this machine. If you trust it, name it yourself: "
-                f"--model hf:{named[1]}."
+                f"The folder names the Hugging Face repository {named[1]}, which is not downloaded because of that "
+                f"and is not on this machine. If you trust it, name it yourself: --model hf:{named[1]}."
             ) from None
         here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
         raise PivotalError(

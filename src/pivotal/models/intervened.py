@@ -131,9 +131,8 @@ class IntervenedModel:
             cue = -1
         elif cue is None or not 0 <= cue < shortest:
             raise PivotalError(
-                "A single-step intervention acts at one token, which next_logits takes as its 0-based position in "
-                f"every prompt, 0 to {shortest - 1} here, but cue is {cue!r}. Give one of these with cue=, or use "
-                "next_words."
+                "A single-step intervention acts at one token. Give next_logits its 0-based position as cue=, here 0 "
+                f"to {shortest - 1} instead of {cue!r}, or use next_words."
             )
         model, applied = self._model(), self._applied(cue)
         states = last_states(model, prompts, applied)
@@ -222,8 +221,7 @@ class IntervenedModel:
             cues = list(cue) if isinstance(cue, Sequence) else [-1 if cue is None else cue]
             if min(cues, default=-1) < 0:
                 raise PivotalError(
-                    f"A single-step intervention acts at one token of each prompt, but `attached` was given "
-                    f"cue={cue!r}. Give its 0-based position, or a list with one for each prompt."
+                    f"`attached` takes the 0-based position of the cue, or one for each prompt, not {cue!r}."
                 )
         model, edit = self._model(), self._applied(-1).edit
         assert edit is not None
@@ -238,8 +236,7 @@ class IntervenedModel:
         index = find_cue(prompt, self.cue) if self.cue in words else places.get(str(self.cue))
         if index is None:
             raise PivotalError(
-                f"The cue must be a word of the prompt, but {self.cue!r} is not one of: {', '.join(words)}. "
-                "Give one of them, or its 0-based index."
+                f"The cue {self.cue!r} is no word of the prompt. Give one of {', '.join(words)}, or its 0-based index."
             )
         return encoding.last_token_of(index)
 
@@ -268,6 +265,5 @@ def _check_prompts(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> No
     for token in (min(map(min, prompts)), max(map(max, prompts))):
         if not 0 <= token < model.vocabulary.size:
             raise PivotalError(
-                f"{model.name} reads tokens from 0 to {model.vocabulary.size - 1}, but a prompt has {token}. "
-                "Take the ids that its encode returns."
+                f"{model.name} reads the tokens 0 to {model.vocabulary.size - 1}, but a prompt has {token}."
             )

@@ -161,8 +161,7 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
     for site, path in sites.items():
         if runs[site] != 1:
             raise PivotalError(
-                f"A site is a module that runs once, but {site} ({path}) ran {runs[site]} times. Name a module that "
-                "is used once."
+                f"A site is a module that runs once, but {site} ({path}) ran {runs[site]} times. Name another."
             )
     if len({(id(tap.module), tap.side) for tap in taps}) < len(taps):
         raise PivotalError(f"Sites must differ, but two of {', '.join(sites)} are the same. Name each once.")
@@ -198,7 +197,6 @@ def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None
 def _vocabulary(words: Sequence[str], size: int, priming: str, unk: str) -> WordVocabulary:
     if len(words) != size or len(set(words)) != size:
         raise PivotalError(
-            f"A module with {size} logits needs {size} different words, but {len(words)} words were given, "
-            f"{len(set(words))} of them different."
+            f"A module with {size} logits needs {size} different words, but {len(set(words))} were given."
         )
     return WordVocabulary(words, unk, priming)

@@ -240,8 +240,8 @@ class Batch:
     def _counterfactuals(self) -> Counterfactuals:
         if self.examples.counterfactuals is None:
             raise PivotalError(
-                "This problem needs the counterfactual prefix of each example, but its examples have none. Make it "
-                "from pairs with values='interchange' or objective='counterfactual'."
+                "The examples lack counterfactual prefixes. Make the problem from pairs with values='interchange' or "
+                "objective='counterfactual'."
             )
         return self.examples.counterfactuals
 

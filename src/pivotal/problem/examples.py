@@ -121,8 +121,7 @@ class Examples:
         if not found.chosen:
             raise PivotalError(
                 f"{model.name} cannot match {_any_of(self.pairs)} with a counterfactual prefix: {rejected.describe()}. "
-                "Give the pairs counterfactual prefixes, or leave --values interchange and --objective counterfactual "
-                "out."
+                "Add counterfactual prefixes, or leave --values interchange and --objective counterfactual out."
             )
         chosen = np.array(found.chosen)
         part = self.restrict(chosen)

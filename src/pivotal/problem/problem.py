@@ -62,8 +62,7 @@ class Problem(Batch):
                 )
         if not isinstance(pairs, PairSet | Examples):
             raise PivotalError(
-                f"A problem asks a PairSet, but this is {str(pairs)[:60]!r}. Use pivotal.load_phenomenon(…) or "
-                "pivotal.read_pairs(…)."
+                f"A problem asks a PairSet, not {str(pairs)[:60]!r}. Use pivotal.load_phenomenon or pivotal.read_pairs."
             )
         checked(model)
         work = Work() if work is None else work

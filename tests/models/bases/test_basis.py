@@ -100,9 +100,9 @@ def test_a_part_of_a_basis_has_the_coordinates_of_the_whole(activation, tmp_path
 
 def test_a_basis_must_fit_the_model():
     model = plant(hidden=24).model
-    with pytest.raises(PivotalError, match=r"made for 8 coordinates, and hidden\.0 has 24"):
+    with pytest.raises(PivotalError, match=r"has the width 8, but hidden\.0 has 24"):
         model.in_bases({"hidden.0@pca": pca(states(8))})
-    with pytest.raises(PivotalError, match=r"needs a site resid\.3, but planted has none"):
+    with pytest.raises(PivotalError, match=r"with the site resid\.3, which planted lacks"):
         model.in_bases({"resid.3@pca": pca(states(24))})
     broken = pca(states(24))
     broken.decoder[0, 0] = torch.nan

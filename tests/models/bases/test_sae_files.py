@@ -152,10 +152,10 @@ def test_a_damaged_file_of_numpy_is_refused(name, spoil, tmp_path):
 def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path):
     model, pairs = plant(hidden=24).model, PlantedAgreement().pairs()[:20]
     saelens_standard(tmp_path / "a")
-    with pytest.raises(PivotalError, match=r"trained on, resid\.4, but .* was named for hidden\.0"):
+    with pytest.raises(PivotalError, match=r"autoencoder of resid\.4, not of hidden\.0"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'a'}")
     saelens(tmp_path / "b")
-    with pytest.raises(PivotalError, match=r"is made for 6 coordinates, and hidden\.0 has 24"):
+    with pytest.raises(PivotalError, match=r"has the width 6, but hidden\.0 has 24"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'b'}")
     with pytest.raises(PivotalError, match=r"names none\. Write hidden\.0@sae:PATH"):
         Problem(model, pairs, sites="hidden.0@sae")

@@ -191,8 +191,7 @@ def check_basis(basis: Basis, site: str, width: int, where: str) -> None:
     """Raise PivotalError if a basis does not fit a site, or if it has numbers that are not finite."""
     if basis.width != width:
         raise PivotalError(
-            f"A basis must be as wide as its site, but {where} is made for {basis.width:,} coordinates, and {site} has "
-            f"{width:,}. It belongs to another site or another model."
+            f"The basis {where} has the width {basis.width:,}, but {site} has {width:,}. Use it with its own model."
         )
     for name, array in basis._arrays().items():
         if not np.isfinite(array).all():

@@ -43,8 +43,7 @@ def read_folder(path: str, site: str) -> Basis:
     record = serial.read(folder / BASIS, BasisRecord, missing=missing)
     if record.site != site:
         raise PivotalError(
-            f"A basis belongs to the site that it was fitted to, {record.site}, but {path} was named for {site}. "
-            f"Fit one for {site} with `pivotal fit-basis`."
+            f"{path} is a basis of {record.site}, not of {site}. Fit one for {site} with `pivotal fit-basis`."
         )
     basis = replace(Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"]), whole=None)
     if basis.fingerprint != record.basis.fingerprint:
@@ -65,8 +64,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
     matrices = [tensor for tensor in tensors.values() if tensor.ndim == 2]
     if len(matrices) != 1:
         raise PivotalError(
-            f"A rotation is one matrix with a direction per row, but {path} holds {len(matrices)} matrices. Save the "
-            "matrix alone."
+            f"A rotation is one matrix with a direction per row, but {path} has {len(matrices)} matrices."
         )
     (directions,) = matrices
     if directions.shape[1] != width or not 0 < len(directions) <= width:
@@ -76,8 +74,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
         )
     if mean is not None and mean.shape != (width,):
         raise PivotalError(
-            f"The mean of a rotation of {site} has {width} numbers, but that in {path} has the shape "
-            f"{tuple(mean.shape)}. Leave it out, or correct it."
+            f"The mean of a rotation of {site} has {width} numbers, but that in {path} has {tuple(mean.shape)}."
         )
     product = directions.double() @ directions.double().T
     worst = float((product - torch.eye(len(directions), dtype=torch.float64)).abs().max())

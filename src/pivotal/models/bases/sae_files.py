@@ -39,8 +39,7 @@ def read_sae(path: str) -> tuple[Basis, str]:
         ) from None
     except UNREADABLE as error:
         raise PivotalError(
-            f"The tensors and settings of an autoencoder must fit together, but those in {folder} do not "
-            f"({in_short(error)}). Download it again."
+            f"The tensors and settings of an autoencoder must fit together: check {folder} ({in_short(error)})."
         ) from None
     raise PivotalError(
         f"The folder of an autoencoder holds {_SETTINGS} and {_SAELENS} (SAELens) or {_PLAIN}, but "
@@ -89,8 +88,7 @@ def _sae(
     ]
     if shapes[1:] != [shapes[0][::-1], shapes[0][1:], shapes[0][1:]] or encoder.ndim != 2:
         raise PivotalError(
-            "The tensors of an autoencoder must fit together, but the shapes of encoder, decoder, bias and threshold "
-            f"in {folder} are {shapes}. Download it again."
+            f"Encoder, decoder, bias and threshold must fit together, but in {folder} they are {shapes}."
         )
     encoder, decoder = encoder.contiguous(), decoder.contiguous()
     if top_k:

@@ -110,8 +110,7 @@ def load_folder(
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PivotalError(
-            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. "
-            "Give the folder of a model."
+            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}."
         )
     config = serial.read(folder / "config.json", FolderConfig)
     words = read_words(folder / "vocab.txt")

@@ -87,9 +87,8 @@ def check_layers(names: Collection[str]) -> None:
             f"there is also {name[:60]}" for name in other[:1]
         ]
         raise PivotalError(
-            f"A recurrent model has encoder.weight, decoder.weight and recurrent layers with the numbers 0 to "
-            f"{len(layers) - 1} (rnn.weight_ih_l0 …), but {' and '.join(wrong)}. A layer is missing, or the model is "
-            "of another kind."
+            f"A recurrent model has encoder.weight, decoder.weight and the layers 0 to {len(layers) - 1} "
+            f"(rnn.weight_ih_l0 …), but {' and '.join(wrong)}. A layer is missing, or it is another kind of model."
         )
 
 

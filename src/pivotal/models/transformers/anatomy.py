@@ -118,8 +118,7 @@ def _blocks(model: nn.Module) -> nn.ModuleList:
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
     if not lists:
         raise PivotalError(
-            f"The sites of a model are in its list of blocks, but {type(model).__name__} has no such list. "
-            "Wrap it in pivotal.models.module.ModuleLM and name its sites."
+            f"{type(model).__name__} has no list of blocks. Wrap it in pivotal.models.ModuleLM and name its sites."
         )
     return max(lists, key=lambda entry: (sum(p.numel() for p in entry[1].parameters()), -len(entry[0])))[1]
 
@@ -233,8 +232,7 @@ def _head(model: nn.Module, calls: _Calls, logits: Tensor) -> nn.Module:
     ]
     if not heads:
         raise PivotalError(
-            f"A language model ends in a projection onto its vocabulary, but none was found in "
-            f"{type(model).__name__}. Wrap the model in pivotal.models.module.ModuleLM."
+            f"{type(model).__name__} has no projection onto its vocabulary. Wrap it in pivotal.models.ModuleLM."
         )
     return max(heads, key=lambda entry: entry[0])[1]
 

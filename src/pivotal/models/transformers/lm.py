@@ -92,8 +92,7 @@ class TransformersLM(ChunkedLM):
         self.longest = None if limit is None else limit - len(self.vocabulary.priming)
         if self.longest is not None and self.longest < 1:
             raise PivotalError(
-                f"The priming text must leave room for a sentence, but {name} has positions for {limit} tokens, and it "
-                f"has {len(self.vocabulary.priming)}. Give a shorter one."
+                f"{name} has {limit} positions, but its priming text takes {len(self.vocabulary.priming)}. Shorten it."
             )
 
     @property
@@ -255,8 +254,7 @@ def _check_finite(name: str, model: Any) -> None:
         known = weight.device.type == "meta" or not weight.is_floating_point() or weight.sum().isfinite()
         if not bool(known or weight.isfinite().all()):
             raise PivotalError(
-                f"Weights must be finite numbers, but {key} of {name} has some that are not. Download it again, or "
-                "load it in a wider number format (--dtype)."
+                f"Some weights in {key} of {name} are not finite. Download it again, or load a wider --dtype."
             )
 
 

@@ -92,8 +92,7 @@ def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool) -> An
     # Transformers would use random numbers for missing weights.
     if lacking := sorted(report["missing_keys"]):
         raise PivotalError(
-            f"The weights of {name} must be complete, but {len(lacking)} tensors are missing, e.g. {lacking[0]}. "
-            "They belong to another kind of model."
+            f"{name} lacks {len(lacking)} tensors, e.g. {lacking[0]}: its files are those of another kind of model."
         )
     return model
 
@@ -112,8 +111,7 @@ def loading_errors(name: str, failure: str) -> Iterator[None]:
                 "that transformers itself supports, or load it yourself and call pivotal.find(model, tokenizer, …)."
             ) from None
         raise PivotalError(
-            f"{failure} ({type(error).__name__}: {in_short(error)}). If files are missing or damaged, download them "
-            "again."
+            f"{failure} ({type(error).__name__}: {in_short(error)}). Download missing or damaged files again."
         ) from error
 
 

@@ -107,8 +107,7 @@ class Where:
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
             raise PivotalError(
-                "The first tokens of a text tell where an intervention applies, but the model was given embeddings. "
-                "Give input_ids."
+                "An intervention needs the tokens of a text, but the model was given embeddings. Give input_ids."
             )
         place, first = _places(ids, kwargs), len(self._priming) - 1
         begins = self._priming.to(ids.device)[place.clamp(0, first)]

@@ -25,8 +25,7 @@ class Tokens(Vocabulary):
     def __init__(self, tokenizer: Any, vocabulary: int, priming: str | None = None) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise PivotalError(
-                "A tokenizer must map its tokens to characters, but the slow tokenizer "
-                f"{type(tokenizer).__name__} cannot. Convert it to a tokenizer.json."
+                f"{type(tokenizer).__name__} cannot map tokens to characters. Convert it to a fast one, tokenizer.json."
             )
         self.tokenizer = tokenizer
         self.size = vocabulary
@@ -54,8 +53,7 @@ class Tokens(Vocabulary):
                 return tuple(self._checked(self._ids(text), text))
             except PivotalError as error:
                 raise PivotalError(
-                    f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another, or "
-                    "an empty one to read nothing before a sentence."
+                    f"The priming text {text!r} is not in the model's words ({error}). Give another, or an empty one."
                 ) from None
         if self.added:
             return self.added

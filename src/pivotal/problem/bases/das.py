@@ -52,8 +52,7 @@ class DAS(BasisKind):
         argument, width = wanted.argument or "1", wanted.site.coordinates
         if not argument.isdigit() or not 1 <= int(argument) < width:
             raise PivotalError(
-                f"The number of learned directions of {wanted.site.name} is from 1 to {width - 1}, but {argument!r} "
-                f"was given. Write {wanted.name}, or {wanted.name}:2 for two."
+                f"{wanted.name} learns 1 to {width - 1} directions, not {argument!r}. Write {wanted.name}:2 for two."
             )
         states = training_states(problem)
         every = torch.cat(states)

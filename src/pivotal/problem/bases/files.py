@@ -37,7 +37,6 @@ class SparseAutoencoder(BasisKind):
         (basis, trained), site = read_sae(wanted.argument), wanted.site.name
         if trained and trained != site:
             raise PivotalError(
-                f"An autoencoder belongs to the site that it was trained on, {trained}, but {wanted.argument} was "
-                f"named for {site}. Search {trained}, or use another autoencoder."
+                f"{wanted.argument} is an autoencoder of {trained}, not of {site}. Search {trained}, or use another."
             )
         return basis

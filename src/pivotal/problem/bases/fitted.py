@@ -72,8 +72,7 @@ def _both(states: Sequence[Float[Tensor, "_ width"]]) -> tuple[Tensor, Tensor]:
     first, second = states
     if not len(first) or not len(second):
         raise PivotalError(
-            "A direction that tells two labels apart needs the states of both, but the training pairs have only one of "
-            "them. Use pairs of both labels."
+            "A direction that tells two labels apart needs training pairs of both. Add pairs of the other label."
         )
     return first, second
 
