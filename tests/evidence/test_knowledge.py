@@ -114,7 +114,7 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
     told = known(Evidence(knowledge=serial.replace(found, cue_tells=1.0), swap=swap))
     assert swap.flipped.value == 0 and told.passed is False
-    assert any("The cue does not decide" in warning for warning in warnings_of(found))
+    assert any("the cue does not decide" in warning for warning in warnings_of(found))
 
 
 def test_prefixes_to_flip_are_counted_with_and_without_the_vocabulary():

@@ -99,8 +99,8 @@ def warnings_of(knowledge: Knowledge, pairs: PairSet | None = None) -> tuple[str
             )
     if labels_ignore_cue(knowledge):
         said.append(
-            "The cue does not decide which word is right: cue words occur with both labels about as often as with "
-            "random labels."
+            "The same cue words occur with both labels: the labels are noisy, or the cue does not decide which word is "
+            "right."
         )
     if knowledge.contradicted:
         said.append(
