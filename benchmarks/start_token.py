@@ -17,7 +17,6 @@ from pathlib import Path
 from pivotal.evidence.side_effects import Subject, effect_on, text_cost
 from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
-from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read
 from pivotal.problem.text import OrdinaryText
 from pivotal.questions.question import Question
@@ -33,8 +32,7 @@ def effects(
     cost = text_cost(intervention, OrdinaryText(model))
     assert cost is not None
     asked = as_read(question, model, question.load_pairs())
-    examples = Examples.of(model, asked.at_most(pairs), intervention.steps)
-    flipped = effect_on(intervention, model, examples, Subject()).flipped
+    flipped = effect_on(intervention, model, asked.at_most(pairs), Subject()).flipped
     assert flipped is not None
     return f"{cost.ratio:.2f}", f"{flipped.value:.1%}"
 

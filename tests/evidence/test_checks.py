@@ -19,11 +19,11 @@ from pivotal.evidence.checks import (
     turned_away,
 )
 from pivotal.evidence.controls import permuted, search_permuted
-from pivotal.evidence.examination import Examination
+from pivotal.evidence.examination import Examination, right_of, towards
 from pivotal.evidence.knowledge import cue_swap
 from pivotal.evidence.redundancy import redundancy
 from pivotal.evidence.rivals import rivals_of
-from pivotal.evidence.side_effects import Subject, effect_on, text_cost
+from pivotal.evidence.side_effects import Subject, effect_on, text_cost, to_be_asked
 from pivotal.jobs.find import find
 from pivotal.models import RecurrentLM
 from pivotal.models.edits import dense
@@ -159,6 +159,29 @@ def test_effects_on_the_same_question_and_on_another(found):
     assert sum(sum(both) for both in other.changed.values()) == 60 and other.by_chance is not None
     assert effect_on(found, PLANTED.model, replace(renamed, features=("number",)), apart).related
     assert other.moved == pytest.approx(0.5, abs=0.1), "half of the preferences move, towards either number"
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_another_phenomenon_is_made_ready_once_for_all_interventions(found, steps):
+    """Both directions and all interventions share its tree; the effects are those of its own directed tree."""
+    subject, model = Subject.of(PAIRS), PLANTED.model
+    ready, directed = to_be_asked(model, PAIRS, steps, 80), Problem(model, PAIRS.at_most(80), steps=steps)
+    assert len(ready) == 80 and ready.tree.n_live <= directed.tree.n_live - (steps == "every")
+    for values in (found.values, -found.values, found.values / 2):
+        used = replace(found, values=values, steps=steps)
+        effect = effect_on(used, model, ready, subject)
+        assert effect.flipped.value == float(directed.run_intervention(used).flipped().float().mean())
+        for d, direction in enumerate(used.directions):
+            edit = towards(dense(used, directed.space), [d, d])
+            assert effect.edited[direction].value == right_of(directed, *edit).mean()
+
+
+def test_rivals_are_asked_only_what_moves(found):
+    model, nothing = PLANTED.model, Subject()
+    rivals = rivals_of(Examination(found, Problem(model, PAIRS[:60])), 0)
+    still = effect_on(replace(found, units=PLANTED.decoys), model, PAIRS[:60], nothing, rivals)
+    assert still.moved == 0 and still.by_chance is None
+    assert effect_on(found, model, PAIRS[:60], nothing, rivals).by_chance is not None
 
 
 def test_a_real_change_of_the_cue_changes_its_words_in_other_questions():

@@ -172,8 +172,21 @@ def expected_of(problem: Problem) -> np.ndarray:
 @torch.no_grad()
 def right_of(problem: Problem, mask: Tensor, values: Tensor) -> np.ndarray:
     """Whether each run prefers the expected word of each pair."""
-    stays = problem.run(mask, values).log_ratio.cpu().numpy() > 0
+    return right_in(problem, problem.run(mask, values))
+
+
+def right_in(problem: Problem, outcome: Outcome) -> np.ndarray:
+    """Whether each run of an outcome prefers the expected word of each pair."""
+    stays = outcome.log_ratio.cpu().numpy() > 0
     return np.where(stays, 1 - problem.direction, problem.direction) == expected_of(problem)
+
+
+def each_way(edit: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """A mask and values with a run for each direction, in which all pairs are edited in this direction."""
+    mask, values = (
+        part.transpose(0, 1).flatten(0, 1)[:, None].expand(-1, part.shape[1], -1) for part in edit
+    )
+    return mask, values
 
 
 def towards(edit: tuple[Tensor, Tensor], directions: Sequence[int]) -> tuple[Tensor, Tensor]:

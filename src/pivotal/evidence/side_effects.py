@@ -15,9 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.examination import expected_of, right_of, towards
+from pivotal.evidence.examination import each_way, expected_of, right_in
 from pivotal.evidence.intervals import clustered_variance, shares_of, student_quantile
 from pivotal.evidence.rivals import PREFIXES, Rivals
+from pivotal.evidence.verdict import MOST_MOVED
 from pivotal.models.base import LanguageModel, checked
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.problem.examples import Examples
@@ -35,9 +36,10 @@ from pivotal.records.evidence import Effect, Evidence, TextCost, Transfer, Trans
 from pivotal.records.intervention import Intervention, given_intervention
 from pivotal.records.serial import replace
 from pivotal.records.summary import Kept
+from pivotal.units import Steps
 
 PAIRS = 200
-"""The most pairs of another phenomenon that are asked."""
+"""The most pairs of another phenomenon that are asked by default."""
 _CHANGED = 20
 """The fewest pairs on which a real change of the cue is measured."""
 _ROWS = 256
@@ -108,80 +110,88 @@ def with_others(
     evidence: Evidence,
     intervention: Intervention,
     model: LanguageModel,
-    others: Iterable[PairSet | Examples],
+    others: Iterable[PairSet | Problem],
     subject: Subject,
     rivals: Rivals | None = None,
 ) -> Evidence:
     """The evidence with the effects on other phenomena that it lacks, in the order in which they are asked."""
     others = list(others)
-    names = [pairs.name for pairs in others]
+    names = names_asked(others)
     lacking = unanswered(evidence, intervention.phenomenon, names)
     effects, unasked = list(evidence.effects), list(evidence.unasked)
-    for pairs in others:
-        if pairs.name in lacking:
+    for name, other in zip(names, others, strict=True):
+        if name in lacking:
             try:
-                effects.append(effect_on(intervention, model, pairs, subject, rivals))
+                effects.append(effect_on(intervention, model, other, subject, rivals))
             except PivotalError:  # no pair of it can be asked
-                unasked.append(pairs.name)
+                unasked.append(name)
     place = {name: i for i, name in enumerate(names)}
     effects.sort(key=lambda effect: place.get(effect.phenomenon, len(place)))
     return replace(evidence, effects=tuple(effects), unasked=tuple(unasked))
+
+
+def names_asked(others: Iterable[PairSet | Problem]) -> list[str]:
+    return [(one.pairs if isinstance(one, Problem) else one).name for one in others]
+
+
+def to_be_asked(model: LanguageModel, pairs: PairSet, steps: Steps, most: int = PAIRS) -> Problem:
+    """Another phenomenon, made ready to be asked with any number of interventions: at most `most` of its pairs."""
+    return Problem(model, Examples.of(model, pairs.at_most(most), steps).one_way(steps), steps=steps)
 
 
 @torch.no_grad()
 def effect_on(
     intervention: Intervention,
     model: LanguageModel,
-    pairs: PairSet | Examples,
+    other: PairSet | Problem,
     subject: Subject,
     rivals: Rivals | None = None,
 ) -> Effect:
-    """Ask another phenomenon with the intervention applied, towards each of its directions. At most 200 pairs are
-    asked; `pairs` may also be examples prepared for the intervention's steps, which are all asked. If its labels are
-    the directions of the intervention, each preference is also edited towards the other word.
+    """Ask another phenomenon with the intervention applied, towards each of its directions. `other` may have been made
+    ready by `to_be_asked` for the intervention's steps. If its labels are the directions of the intervention, each
+    preference is also edited towards the other word.
 
-    `subject` is what the intervention was found for. An unrelated phenomenon is also asked with `rivals` applied, and
-    after a real change of the cue.
+    `subject` is what the intervention was found for. An unrelated phenomenon that moves by more than the verdict allows
+    is also asked with `rivals` applied, and after a real change of the cue.
     """
-    model = model.in_bases(intervention.bases)
-    if isinstance(pairs, PairSet):
-        pairs = Examples.of(model, pairs.at_most(PAIRS), intervention.steps)
-    problem = Problem(model, pairs, sites=intervention.sites, steps=intervention.steps)
-    edit, share = dense(intervention, problem.space, model.device), shares_of(problem.pairs)
-    after, changed, before = {}, {}, (1 - problem.direction) == expected_of(problem)
-    for d, direction in enumerate(intervention.directions):
-        (right,) = right_of(problem, *towards(edit, [d, d]))
-        after[direction] = share(right)
-        changed[direction] = (int((before & ~right).sum()), int((right & ~before).sum()))
-    flipped = by_chance = by_cue = None
-    related = subject.related(Subject.of(problem.pairs))
-    if rivals is not None and not related:
-        by_chance = _most_by_chance(problem, rivals)
-        by_cue = _by_cue(model, *subject.changed(problem.pairs), intervention)
+    steps, sites, model = intervention.steps, intervention.sites, model.in_bases(intervention.bases)
+    asked = other if isinstance(other, Problem) else to_be_asked(model, other, steps)
+    problem = asked.at_sites(sites, model)
+    share, before = shares_of(problem.pairs), (1 - problem.direction) == expected_of(problem)
+    outcome = problem.run(*each_way(dense(intervention, problem.space, model.device)))
+    runs = dict(zip(intervention.directions, right_in(problem, outcome), strict=True))
+    flipped = None
     if sorted(problem.labels) == sorted(intervention.directions):
         # Each preference is edited in the direction of its target label.
-        own = towards(edit, [intervention.direction(label) for label in problem.labels])
-        flipped = share(problem.run(*own).flipped()[0].cpu().numpy())
-    return Effect(
+        own = np.array([intervention.direction(label) for label in problem.labels])[problem.direction]
+        flipped = share(outcome.flipped().cpu().numpy()[own, np.arange(len(problem))])
+    effect = Effect(
         phenomenon=problem.pairs.name,
         pairs=len(problem),
-        related=related,
+        related=subject.related(Subject.of(problem.pairs)),
         flipped=flipped,
         untouched=share(before),
-        edited=after,
+        edited={direction: share(right) for direction, right in runs.items()},
         prefixes=len(np.unique(problem.prefix_ids)),
-        changed=changed,
-        by_chance=by_chance,
-        by_cue=by_cue,
+        changed={
+            direction: (int((before & ~right).sum()), int((right & ~before).sum()))
+            for direction, right in runs.items()
+        },
+    )
+    if rivals is None or effect.related or effect.moved <= MOST_MOVED:
+        return effect
+    return replace(
+        effect,
+        by_chance=_most_by_chance(asked.sample(PREFIXES).at_sites(sites, model), rivals),
+        by_cue=_by_cue(model, *subject.changed(problem.pairs), intervention),
     )
 
 
-def _most_by_chance(problem: Problem, rivals: Rivals) -> float:
+def _most_by_chance(part: Problem, rivals: Rivals) -> float:
     """The largest change in accuracy by random sets, on some of the prefixes."""
-    part = problem.sample(PREFIXES)
     before = float(((1 - part.direction) == expected_of(part)).mean())
-    edits = [towards(rivals, [d, d]) for d in range(len(problem.labels))]
-    return max(float(np.abs(right_of(part, *edit).mean(1) - before).max()) for edit in edits)
+    right = right_in(part, part.run(*each_way(rivals)))
+    return float(np.abs(right.mean(1) - before).max())
 
 
 def _by_cue(model: LanguageModel, own: PairSet, other: PairSet, intervention: Intervention) -> float | None:
@@ -227,11 +237,11 @@ def transfer(
         known = {label: to for label, to in labels.items() if label in part.pairs.labels}
         pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
         try:
-            examples = Examples.of(model, as_read(asked, model, pairs), intervention.steps)
-            effect = effect_on(intervention, model, examples, subject)
+            other = to_be_asked(model, as_read(asked, model, pairs), intervention.steps, len(pairs))
+            effect = effect_on(intervention, model, other, subject)
         except PivotalError as error:
             return TransferRow(question=part.name, reason=str(error))
-        seen = None if trained is None else count_trained(examples.pairs, trained)
+        seen = None if trained is None else count_trained(other.pairs, trained)
         return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
 
     return Transfer(

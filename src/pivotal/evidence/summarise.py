@@ -26,7 +26,6 @@ from pivotal.evidence.rivals import rivals_of
 from pivotal.evidence.side_effects import Subject, bundled_phenomena, kept_of, text_cost, with_others
 from pivotal.evidence.verdict import HALF
 from pivotal.problem.batch import Work
-from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
@@ -164,7 +163,7 @@ class Collection:
     search: Search
     level: Level = "quick"
     seed: int = 0
-    others: Sequence[PairSet | Examples] | None = None
+    others: Sequence[PairSet | Problem] | None = None
     """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 

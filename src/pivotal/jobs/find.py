@@ -14,7 +14,7 @@ from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.examination import Examination
 from pivotal.evidence.knowledge import knowledge_of
-from pivotal.evidence.side_effects import unanswered
+from pivotal.evidence.side_effects import names_asked, unanswered
 from pivotal.evidence.summarise import Collection, check_level, has_level, summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
@@ -28,8 +28,8 @@ from pivotal.models.tensors import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.printing import duration
 from pivotal.problem.batch import Work
-from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import checked_model, model_of
+from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question, names_of
 from pivotal.records import serial
@@ -78,7 +78,7 @@ def find(
     runs: int = 1,
     controls: int = CONTROLS,
     evidence: Level = "quick",
-    others: Sequence[PairSet | Examples] | None = None,
+    others: Sequence[PairSet | Problem] | None = None,
     out: str | None = None,
     overwrite: bool = False,
     force: bool = False,
@@ -171,7 +171,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
         # The same as in a run that had this number of random sets from the start.
         control = random_control(examination, asked.train, controls, terms, seed)
         summary = serial.replace(summary, controls=control)
-    others = [] if collection.level == "none" else [pairs.name for pairs in collection.others or ()]
+    others = [] if collection.level == "none" else names_asked(collection.others or ())
     if before.evidence is None or not has_level(before.evidence, collection.level):
         evidence = collection.of(examination, asked.train, summary.controls, before.evidence)
         summary = serial.replace(summary, evidence=evidence)

@@ -152,6 +152,12 @@ class Examples:
         made = PrefixTree.build(self.sequences, last, self.direction.tolist(), "single", tree.sources())
         return replace(self, tree=made)
 
+    def one_way(self, steps: Steps) -> Examples:
+        """The same examples in a tree that is edited in the first direction only: a run of its own is made for each
+        direction, and sentences of different directions share their nodes."""
+        first = [0] * len(self.asked)
+        return replace(self, tree=PrefixTree.build(self.sequences, positions(self.asked), first, steps))
+
     def turned(self, steps: Steps) -> Examples:
         """The same examples, to be flipped to the word that the model prefers already."""
         direction = 1 - self.direction

@@ -264,6 +264,14 @@ class Problem(Batch):
         """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
         return self._with(self.examples, values=values)
 
+    def at_sites(self, sites: str, model: LanguageModel) -> Problem:
+        """The same examples, with the units of other sites of the model, perhaps in other bases. What the same model
+        computes once for them is shared."""
+        made = Problem(model, self.examples, sites=sites, steps=self.steps, values=self.values)
+        if model is self.model:
+            made.tensors = self.tensors
+        return made
+
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
         return self._with(self.examples.at_last_step(), steps="single")

@@ -269,7 +269,8 @@ class Effect(Record, frozen=True, kw_only=True):
     changed: dict[str, tuple[int, int]] = {}
     """By direction, the number of pairs that the edit makes wrong, and the number that it makes right."""
     by_chance: Number | None = None
-    """The largest change in accuracy by random sets of units with the same KL, on some of the pairs."""
+    """The largest change in accuracy by random sets of units with the same KL, on some of the pairs. Like `by_cue`, it
+    is measured for an unrelated phenomenon that moves by more than the verdict allows."""
     by_cue: Number | None = None
     """The change in accuracy of the untouched model if its sentences have the other forms of the cue words, where they
     have such words: what a real change does."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
+from pivotal.evidence.side_effects import PAIRS
 from pivotal.jobs.find import check_controls
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.models import list_models, load_model
@@ -57,9 +58,11 @@ class CellSettings:
     """Random sets of units that the best run of a batch is compared with."""
     cross: bool = False
     """Whether every other phenomenon of the recipe is asked with the intervention of the best run applied."""
+    cross_pairs: int = PAIRS
+    """The most pairs of every other phenomenon that are asked."""
 
     def __post_init__(self) -> None:
-        check_least(self, runs=1, at_once=1, batch_nodes=1)
+        check_least(self, runs=1, at_once=1, batch_nodes=1, cross_pairs=1)
         if self.runs is not None:
             check_runs(self.runs, 0)
         check_controls(self.controls)

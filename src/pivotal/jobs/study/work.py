@@ -13,7 +13,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import what_is_known
-from pivotal.evidence.side_effects import PAIRS
+from pivotal.evidence.side_effects import to_be_asked
 from pivotal.files import inside, locked
 from pivotal.jobs.changes import changed_files
 from pivotal.jobs.find import find
@@ -23,8 +23,8 @@ from pivotal.jobs.study.cells import Cell, PairsCache
 from pivotal.jobs.study.folder import RunBatch
 from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel, device_named
-from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Ablations
@@ -77,8 +77,8 @@ class Worker:
         self.pairs = pairs or PairsCache()
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
-        self._others: dict[Question, PairSet | Examples] = {}
-        """What the model knows, by question and pairs."""
+        self._others: dict[tuple[Question, int], PairSet | Problem] = {}
+        """What was prepared for the model, by question and number of pairs."""
 
     def rows(self, batch: RunBatch, watch: Watch | None = None) -> list[StudyRow]:
         """The rows of a batch. If it fails, they state the error, so that the other batches still run."""
@@ -133,7 +133,7 @@ class Worker:
             runs=len(batch.seeds),
             controls=cell.settings.controls,
             evidence=cell.settings.evidence,
-            others=None if cell.others is None else self.others(question, model, cell.others),
+            others=self.others(cell, model),
             out=str(path),
             overwrite=stale,
             model=model,
@@ -153,21 +153,22 @@ class Worker:
             self._key = cell.loads
         return self._model
 
-    def others(
-        self, question: Question, model: LanguageModel, asked: Sequence[Question]
-    ) -> list[PairSet | Examples]:
-        """The pairs of other questions, read by the model as those of this question. They are prepared once for all
-        cells of a model, except those that the model cannot score."""
-        found: list[PairSet | Examples] = []
-        for other in asked:
+    def others(self, cell: Cell, model: LanguageModel) -> list[PairSet | Problem] | None:
+        """The pairs of the other questions, read by the model as those of this question; None if none are asked. They
+        are prepared once for all cells of a model, except those that the model cannot score."""
+        if cell.others is None:
+            return None
+        question, most = cell.question, cell.settings.cross_pairs
+        found: list[PairSet | Problem] = []
+        for other in cell.others:
             other = replace(other, lower=question.lower, unknown=question.unknown, steps=question.steps)
-            if other not in self._others:
+            if (other, most) not in self._others:
                 pairs = as_read(other, model, self.pairs(other))
                 try:
-                    self._others[other] = Examples.of(model, pairs.at_most(PAIRS), other.steps)
+                    self._others[other, most] = to_be_asked(model, pairs, other.steps, most)
                 except PivotalError:  # the model can score none of its pairs, which the evidence will say
-                    self._others[other] = pairs
-            found.append(self._others[other])
+                    self._others[other, most] = pairs
+            found.append(self._others[other, most])
         return found
 
     def forget(self) -> None:

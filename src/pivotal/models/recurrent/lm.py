@@ -162,7 +162,7 @@ class RecurrentLM(LanguageModel):
 
     def fixed(self, prepared: PreparedTree, runs: int) -> PreparedTree:
         """Without the table, whose length is the number of distinct tokens."""
-        return replace(prepared, table=None, inputs={})
+        return replace(prepared, table=None, gates={})
 
     def compute(self, prepared: PreparedTree, edit: Edit | None) -> Float[Tensor, "live runs hidden"]:
         layers = self._stack.from_first_edited(edit)

@@ -45,9 +45,9 @@ class PreparedTree:
     """The first layer's gates from each distinct token. No edit changes them. None: every pass computes them."""
     frozen: list[list[LayerState]]
     """The clean states of each level's frozen nodes, layer by layer. Entry 0 is the root."""
-    inputs: dict[int, list[Tensor]] = field(default_factory=dict)
-    """The inputs of the first edited layer at each level's live nodes, kept from its first use: what lies below that
-    layer is the same for every mask."""
+    gates: dict[int, list[Tensor]] = field(default_factory=dict)
+    """The gates of the first edited layer from its inputs at each level's live nodes, kept from its first use: what
+    lies below that layer is the same for every mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class RecurrentStack:
         """The states of some layers at every level, with frozen rows first. Entry 0 is the root. The layers below are
         those of the untouched model, and the states of layers left out mean nothing."""
         first = layers.start or 0
-        inputs = self._inputs(prepared, first) if first else None
+        kept = self._gates(prepared, first) if first else None
         states = [prepared.frozen[0]]
         for depth, (level, rows) in enumerate(
             zip(prepared.levels, prepared.token_rows, strict=True), start=1
@@ -129,12 +129,11 @@ class RecurrentStack:
                 assert frozen is not None
                 states.append(frozen)
                 continue
-            if inputs is None:
+            if kept is not None:
+                gates = kept[depth - 1]
+            else:
                 gates = self.first_gates(level.token) if prepared.table is None else prepared.table[rows]
                 gates = gates[:, None]
-            else:
-                layer = self.layers[first]
-                gates = torch.nn.functional.linear(inputs[depth - 1], layer.input, layer.bias)
             states.append(self._through_layers(gates, states[-1], level, edit, frozen, layers))
         return states
 
@@ -145,15 +144,17 @@ class RecurrentStack:
         return slice(min(edited, default=0), None)
 
     @torch.no_grad()
-    def _inputs(self, prepared: PreparedTree, layer: int) -> list[Tensor]:
-        """The inputs of a layer at the live nodes of each level, in the untouched model."""
-        if layer not in prepared.inputs:
-            states = self.step_through(prepared, None, slice(layer))[1:]
-            prepared.inputs[layer] = [
-                state[layer - 1].h[level.live - level.start :]
+    def _gates(self, prepared: PreparedTree, layer: int) -> list[Tensor]:
+        """The gates of a layer from its inputs at the live nodes of each level, in the untouched model."""
+        if layer not in prepared.gates:
+            states, own = self.step_through(prepared, None, slice(layer))[1:], self.layers[layer]
+            prepared.gates[layer] = [
+                torch.nn.functional.linear(
+                    state[layer - 1].h[level.live - level.start :], own.input, own.bias
+                )
                 for level, state in zip(prepared.levels, states, strict=True)
             ]
-        return prepared.inputs[layer]
+        return prepared.gates[layer]
 
     def _through_layers(
         self,
