@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import io
@@ -133,7 +132,7 @@ def open_to_append(path: Path) -> TextIO:
     """Open a text file of ours for reading and appending; create it if necessary. A link is refused."""
     if path.is_symlink():
         raise _is_link(path)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     opened = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
@@ -258,7 +257,11 @@ def _acquire(folder: Path, kind: str) -> TextIO:
 
 
 def _flock(file: TextIO) -> None:
-    """Lock a file. Some network file systems have no locks, and nothing is locked there."""
+    """Lock a file. Windows and some network file systems have no such locks, and nothing is locked there."""
+    try:
+        import fcntl
+    except ImportError:
+        return
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -7,7 +7,6 @@ that one SVG is readable on a light page, on a dark page and by itself.
 from __future__ import annotations
 
 import re
-import resource
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +120,10 @@ def render(form: Literal["svg", "png", "pdf"], spec: Spec, **options: Any) -> by
 
 def address_space() -> float:
     """The bytes of address space that this process may use."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return float("inf")
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return float("inf") if limit == resource.RLIM_INFINITY else limit
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shlex
 import signal
 import sys
@@ -70,7 +71,7 @@ class LiveSearch:
                 stderr=asyncio.subprocess.STDOUT,
                 limit=_LINE,
                 # Ctrl-C in the terminal is for the server alone, which then stops the search.
-                start_new_session=True,
+                start_new_session=os.name == "posix",
             )
             self.command, self._events = command_of(asked), []
             self.number += 1
@@ -82,7 +83,7 @@ class LiveSearch:
         if not self.running or self._process is None:
             raise PivotalError("No search is running.")
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
 
     async def close(self) -> str:
         """Stop a running search and wait until it is saved. The result says what became of it."""
