@@ -117,7 +117,7 @@ def test_every_library_reports_a_failed_write_as_one_sentence(tmp_path, save):
     target = tmp_path / "file"
     target.write_text("old")
     with (
-        pytest.raises(PivotalError, match=r"^Cannot write .*Free some space.*Saved files are kept\.$"),
+        pytest.raises(PivotalError, match=r"^Cannot write .*Free space.*Saved files are kept\.$"),
         disk(target),
     ):
         write_atomically(target, save)

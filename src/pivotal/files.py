@@ -142,8 +142,7 @@ def open_to_append(path: Path) -> TextIO:
 
 def _is_link(path: Path) -> PivotalError:
     return PivotalError(
-        f"{path} is a link, and files are not written through links, because they would end up in another folder. "
-        "Nothing was written. Remove the link, or replace it by what it points to."
+        f"{path} is a link. Nothing was written. Remove the link, or replace it by what it points to."
     )
 
 
@@ -166,9 +165,8 @@ def disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise PivotalError(
-            f"Cannot write {error.filename or path}: {error.strerror or error}. "
-            "Free some space, change the permissions, or name another folder (--out; for models, the variable "
-            "PIVOTAL_HOME). Saved files are kept."
+            f"Cannot write {error.filename or path}: {error.strerror or error}. Free space, change the permissions, or "
+            "name another folder (--out; for models, PIVOTAL_HOME). Saved files are kept."
         ) from None
 
 
@@ -222,8 +220,7 @@ def check_no_other_files(folder: Path, kind: str, own: Collection[str] = (), opt
     if foreign:
         few = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
         raise PivotalError(
-            f"A {kind} needs a folder of its own, but {folder} holds other files ({few}). "
-            f"Nothing was changed; name another folder with {option}."
+            f"{folder} holds other files ({few}). Nothing was changed; name another for the {kind} with {option}."
         )
 
 

@@ -56,7 +56,7 @@ def test_the_cells_have_the_settings_of_their_search():
         (["learned@papr"], [], "Did you mean 'paper'?"),
         ([""], [], "There are no searches named ''"),
         (["learned"], ["greedy.beam=2"], "SEARCH.NAME=VALUE"),
-        (["learned"], ["learned.max_units=2"], "'max_units' is in two of them"),
+        (["learned"], ["learned.max_units=2"], "'max_units' is also in another axis"),
         (["learned"], ["learned.beam=2"], "nor an option of the search 'learned'"),
     ],
 )  # fmt: skip

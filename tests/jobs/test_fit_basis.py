@@ -45,7 +45,7 @@ def test_a_fitted_basis_is_searched_by_its_folder(model, corpus, tmp_path):
 
 
 def test_what_cannot_be_fitted_is_said(model, corpus, tmp_path):
-    with pytest.raises(PivotalError, match="does not know most of its words"):
+    with pytest.raises(PivotalError, match="does not know most words of the text"):
         fit_basis(model, "hidden.0", out=tmp_path / "a")
     with pytest.raises(PivotalError, match="must match a site"):
         fit_basis(model, "resid.3", corpus=corpus, out=tmp_path / "a")

@@ -107,7 +107,7 @@ def test_every_nth_sentence_is_held_out():
     train, held = hold_out(ids, 1, 1 / 3)
     assert held.tolist() == [8, 1, 6, 1]
     assert train.tolist() == [5, 1, 6, 7, 1, 9, 1, 5, 5, 1]
-    with pytest.raises(PivotalError, match="needs 50 sentences, but the corpus has 6"):
+    with pytest.raises(PivotalError, match="needs 50 sentences"):
         hold_out(ids, 1, 0.02)
 
 

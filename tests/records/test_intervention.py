@@ -90,7 +90,7 @@ def test_it_belongs_to_its_model():
     with pytest.raises(PivotalError, match=r"found in, wiki-lstm \(abc\), but this model is other \(xyz\)"):
         GOOD.check_model("other", "xyz")
     GOOD.check_model("other", "xyz", any_model=True)
-    with pytest.raises(PivotalError, match=r"the model's default.*with the same priming"):
+    with pytest.raises(PivotalError, match=r"the model's default.*with the same --priming"):
         GOOD.check_model("same weights", "abc+1234")
 
 
@@ -142,10 +142,10 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate, "must be a complete safetensors file.*copy it again"),
+        (truncate, "is not a complete safetensors file.*Copy it again"),
         (lambda f: (f / "values.safetensors").unlink(), "values.safetensors is missing"),
-        (foreign(weight=np.zeros(3)), "but it holds .*weight"),
-        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"per direction and unit.*\[2, 9\]"),
+        (foreign(weight=np.zeros(3)), "but they are .*weight"),
+        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"arrays of the shapes .*\[2, 9\]"),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
         (lambda f: (f / "card.json").write_text('{"format": '), "must be JSON"),
         (card(format="pivotal-intervention-9"), "format cannot be 'pivotal-intervention-9'"),
@@ -153,7 +153,7 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (card(directions=["singular"] * 2), "directions must differ, but both are"),
         (card(units=[UNIT, UNIT]), r"has each unit once, but hidden\.0:4 occurs more often"),
         (card(units=[UNIT, {**UNIT, "index": -1}]), r"units\[1\]\.index: expected `int` >= 0"),
-        (of_eight_gigabytes, r"but it holds .*\[2, 1000000000\]"),
+        (of_eight_gigabytes, r"but they are .*\[2, 1000000000\]"),
         (card(steps="sometimes"), "steps cannot be 'sometimes'"),
     ],
 )  # fmt: skip

@@ -63,8 +63,7 @@ def carry_out(
     gpus = options.gpus
     if gpus is not None and options.ray is None:
         raise PivotalError(
-            "--gpus reserves GPUs on Ray, but this study does not run on Ray. Add --ray local, or "
-            "leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
+            "--gpus reserves GPUs on Ray. Add --ray local, or choose a GPU with --device, such as cuda:1."
         )
     stated: dict[str, Any] = {"cpus": options.cpus, "gpus": gpus}
     asks = replace(recipe.resources, **{name: value for name, value in stated.items() if value is not None})

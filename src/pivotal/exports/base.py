@@ -108,8 +108,7 @@ class Portable:
             if not intervention.active[intervention.direction(label)].any():
                 others = [d for d in intervention.directions if d != label]
                 raise PivotalError(
-                    f"An export sets at least one unit, but this intervention sets none to flip to {label}. "
-                    f"Export the other direction only: --direction {others[0]}."
+                    f"The intervention sets no unit to flip to {label}. Export --direction {others[0]}."
                 )
         named = model.network.name_or_path or model.name
         # An export is used in its own folder, from which a relative path leads nowhere.
@@ -213,9 +212,8 @@ class Target(ABC):
         """Raise PivotalError if the target cannot express when the units are set."""
         if steps not in self.steps:
             raise PivotalError(
-                f"A single-step intervention sets its units at one word of a sentence, but {self.name} changes every "
-                "position. Export it to snippet, pyvene, nnsight or transformer-lens, which take the position, or "
-                "find units with --steps every."
+                f"{self.name} changes every position, but a single-step intervention one word. Export it to snippet, "
+                "pyvene, nnsight or transformer-lens, which take the position, or find units with --steps every."
             )
 
 
@@ -230,8 +228,7 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
     files = {path.relative_to(folder).as_posix() for path in paths}
     if others := sorted(files - set(own(files))):
         raise PivotalError(
-            f"This command needs a folder of its own, but {folder} holds other files ({others[0]}). Nothing was "
-            "changed; name another folder with --out."
+            f"{folder} holds other files ({others[0]}). Nothing was changed; name another folder with --out."
         )
     return files
 

@@ -102,13 +102,11 @@ def _activation(edit: SiteEdit, moved: Float[Tensor, " coordinates"]) -> Float[T
 def _check(portable: Portable, edit: SiteEdit) -> None:
     if edit.layer == 0:
         raise PivotalError(
-            f"llama.cpp adds control vectors from the second block on, but {edit.site} is in the first. Export it to "
-            "peft, or find units of later layers (--sites)."
+            f"llama.cpp adds no control vector to the first block, where {edit.site} is. Export it to peft."
         )
     if not any(tap.side == "output" and tap.block == edit.layer for tap in portable.model.taps):
         raise PivotalError(
-            f"A control vector is added to the residual stream, but {portable.model.name} has no such site in block "
-            f"{edit.layer}. Export it to peft or snippet."
+            f"{portable.model.name} has no residual stream in block {edit.layer}. Export it to peft or snippet."
         )
     probe = next((tap.site for tap in portable.model.taps if tap.site.kind == "mlp"), None)
     straight = probe is not None and portable.model.writes((Unit(probe.name, 0),)) is not None

@@ -195,8 +195,7 @@ def pull(spec: str, revision: str | None = None, *, offline: bool = False) -> Pu
     except Exception as error:
         raise PivotalError(
             f"Cannot take {spec}, revision {revision or 'main'}, from the Hugging Face hub or from the cache "
-            f"({in_short(error)}). Check the name and the network. Without a network, only what was pulled before can "
-            "be pulled."
+            f"({in_short(error)}). Check the name. Without a network, only earlier downloads can be pulled."
         ) from None
     return _checked(Path(folder), spec, Path(folder).name)
 
@@ -220,8 +219,7 @@ def keep(pulled: Pulled, out: Path, *, overwrite: bool = False) -> None:
             before = serial.read(out / SOURCE, SourceRecord)
             if before != new:
                 raise PivotalError(
-                    f"{out} holds {before}, and this is {new}. Nothing was changed; name another folder with --out, or "
-                    "replace it with --overwrite."
+                    f"{out} holds {before}, and this is {new}. Nothing was changed; use another --out, or --overwrite."
                 )
         # Read before anything is removed: `out` may be the folder that they come from.
         files = {name: (pulled.folder / name).read_bytes() for name in new.files}

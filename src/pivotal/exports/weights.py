@@ -56,9 +56,8 @@ class WeightChange:
             )
         if edit.tap.side != "input":
             raise PivotalError(
-                f"{target} changes the weights of projections, and {edit.site} is the output of a whole block, which "
-                "enters no projection of its own. Export it to snippet, pyvene, nnsight or transformer-lens, or find "
-                "units of other sites (--sites mlp, attn or head)."
+                f"{target} changes the weights of projections, but {edit.site} is the output of a block and enters "
+                "none. Export it to snippet, pyvene, nnsight or transformer-lens, or search --sites mlp, attn or head."
             )
         weight, values = projection(target, edit), torch.tensor(edit.values)
         transposed, held = is_transposed(edit.tap.module), edit.held
@@ -77,8 +76,7 @@ def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
     module, kind = edit.tap.module, type(edit.tap.module)
     if matrix_of(module) is None:
         raise PivotalError(
-            f"{target} needs a projection that is a single matrix of floating-point numbers, but {edit.path} is a "
-            f"{kind.__module__}.{kind.__name__}. Export it to snippet."
+            f"{target} needs a matrix of floats, but {edit.path} is a {kind.__module__}.{kind.__name__}. Use snippet."
         )
     weight = loaded(module, "weight").to("cpu", torch.float32)
     return weight.T if is_transposed(module) else weight
@@ -210,9 +208,8 @@ def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Te
     for edit in without:
         if f"{edit.path}.bias" not in added:
             raise PivotalError(
-                f"A constant value of {edit.site} becomes a bias of {edit.path}, but the configuration of "
-                f"{type(network).__name__} has no setting for a bias there. Export it to peft, whose adapter has a "
-                "bias of its own, or to snippet."
+                f"{type(network).__name__} can have no bias in {edit.path}, which an edit of {edit.site} becomes. "
+                "Export it to peft, whose adapter has a bias of its own, or to snippet."
             )
     dtype = network.dtype
     return config, state | {name: torch.zeros(weight.shape, dtype=dtype) for name, weight in added.items()}

@@ -95,8 +95,7 @@ def text_states(
         read += len(ids)
     if mostly_unknown(model, chosen):
         raise PivotalError(
-            f"A basis is fitted to text that the model can read, but {model.name} does not know most of its words. "
-            "Give a text in the model's own words (--sentences)."
+            f"{model.name} does not know most words of the text. Give one in its own words (--sentences)."
         )
     states, space = [], UnitSpace((site,))
     for start in range(0, len(chosen), _TOGETHER):

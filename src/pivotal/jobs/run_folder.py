@@ -133,8 +133,7 @@ class RunFolder:
         value = self.settings.get(setting)
         if not isinstance(value, kind):
             raise PivotalError(
-                f"{self.path / RUN} must state the setting '{setting}', but it is {value!r}. The file is damaged, or "
-                "another version of pivotal wrote it."
+                f"'{setting}' in {self.path / RUN} cannot be {value!r}: it is damaged, or of another version."
             )
         return value
 

@@ -79,8 +79,7 @@ def text_of(block: bytes, source: str | Path) -> str:
         return block.decode("utf-8-sig")  # some editors begin a text with a byte order mark
     except UnicodeDecodeError as error:
         raise PivotalError(
-            f"A corpus is UTF-8 text, but {source} is not ({error.reason}: byte {error.object[error.start]:#04x}). "
-            "Convert it, e.g. with iconv."
+            f"{source} is not UTF-8 text (byte {error.object[error.start]:#04x}). Convert it, e.g. with iconv."
         ) from None
 
 
@@ -195,8 +194,7 @@ def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.nd
     held = sentence % every == every - 1
     if not held.any():
         raise PivotalError(
-            f"Holding out a share of {share:g} for validation needs {every} sentences, but the corpus has "
-            f"{int(sentence[-1]) + 1}. Give more text, a validation text, or a larger share."
+            f"A share of {share:g} for validation needs {every} sentences. Give more text, or a validation text."
         )
     return ids[~held], ids[held]
 

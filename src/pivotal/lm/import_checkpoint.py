@@ -223,8 +223,7 @@ def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
     mode = _GATES.get(rows // columns) if columns else None
     if mode is None:
         raise PivotalError(
-            f"{path} is a state_dict of neither an LSTM nor a GRU. A state_dict of a plain RNN does not say whether "
-            "it uses tanh or relu. Save the whole model."
+            f"{path} is no state_dict of an LSTM or a GRU. Of a plain RNN, save the whole model, which names tanh."
         )
     return mode
 

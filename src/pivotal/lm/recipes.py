@@ -73,8 +73,7 @@ class Settings:
                     raise PivotalError(f"{name} must be {rule}, but it is {value}.", name)
         if self.tied and self.embedding != self.hidden:
             raise PivotalError(
-                f"Tied weights need an embedding as wide as a layer, but embedding is {self.embedding} and hidden "
-                f"{self.hidden}. Make them equal, or leave the weights untied."
+                f"Tied weights need equal widths, but embedding is {self.embedding} and hidden {self.hidden}."
             )
 
 

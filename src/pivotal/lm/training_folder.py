@@ -50,8 +50,7 @@ class TrainingFolder:
                 return
             if not overwrite:
                 raise PivotalError(
-                    f"{self.path} holds an unfinished training with other settings: {'; '.join(differing)}. "
-                    "Choose another folder with --out, or start over with --overwrite."
+                    f"{self.path} holds another training: {'; '.join(differing)}. Use another --out, or --overwrite."
                 )
             self._clear()
         self._made = True
@@ -70,8 +69,7 @@ class TrainingFolder:
                 )
             if not overwrite and not all(_is_from(plan, path) for path in held):
                 raise PivotalError(
-                    f"Training writes a new folder, but {place} exists already and is not from this training. "
-                    "Choose another with --out, or replace trained models with --overwrite."
+                    f"{place} exists, and is not from this training. Use another --out, or --overwrite it."
                 )
 
     def publish(self) -> None:

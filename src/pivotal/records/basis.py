@@ -74,8 +74,7 @@ def open_arrays(path: Path) -> Iterator[Any]:
         raise PivotalError(f"{path} is missing. Copy the whole folder again.") from None
     except (SafetensorError, OSError, TypeError, ValueError, MemoryError) as error:
         raise PivotalError(
-            f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
-            "It may have been cut off when it was copied: copy it again."
+            f"{path} is not a complete safetensors file ({in_short(error)}). Copy it again."
         ) from None
 
 
@@ -120,8 +119,7 @@ def _check(path: Path, site: str, basis: StoredBasis) -> None:
         if array is None or array.shape != shape or not np.isfinite(array).all():
             given = "it has none" if array is None else f"its shape is {array.shape}"
             raise PivotalError(
-                f"{path} must hold {site}/{name}, finite numbers in the shape {shape}, but it does not ({given}). It "
-                "belongs to another card, or it is damaged."
+                f"{path} must hold {site}/{name}, finite numbers in the shape {shape} ({given}). It is damaged."
             )
     if units is not None and (
         units.ndim != 1 or units.dtype.kind not in "iu" or ((units < 0) | (units >= card.coordinates)).any()

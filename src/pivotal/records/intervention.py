@@ -200,9 +200,8 @@ class Intervention:
         if fingerprint.partition("+")[0] == weights:
             how = "another text" if priming else "the model's default"
             raise PivotalError(
-                f"An intervention needs the priming that it was found with, {how} ({self.model_fingerprint}), but this "
-                f"model has another priming ({fingerprint}). Load {self.model} with the same priming (--priming), or "
-                "allow any model with any_model=True (--any-model)."
+                f"The intervention was found with {how} as priming ({self.model_fingerprint}), but this model has "
+                f"another ({fingerprint}). Load {self.model} with the same --priming, or allow any with --any-model."
             )
         raise PivotalError(
             f"An intervention belongs to the model that it was found in, {self.model} ({self.model_fingerprint}), but "
@@ -264,8 +263,7 @@ class Intervention:
             shapes = {name: file.get_slice(name).get_shape() for name in names}
             if shapes != wanted:
                 raise PivotalError(
-                    f"{path} must hold a number per direction and unit of the card, {wanted}, but it holds "
-                    f"{str(shapes)[:200]}. It does not belong to this card."
+                    f"The card says that {path} holds arrays of the shapes {wanted}, but they are {str(shapes)[:200]}."
                 )
             values, active = file.get_tensor("values"), file.get_tensor("active").astype(bool)
         if not active.any():
@@ -274,8 +272,8 @@ class Intervention:
         found = Intervention.of(card, values, active, bases)
         if card.fingerprint not in ("", found.fingerprint()):
             raise PivotalError(
-                f"{path} does not belong to the card beside it. If a run is being written there, repeat this command; "
-                "if it was killed, resume it. Otherwise, copy the whole folder again."
+                f"{path} does not belong to the card beside it. If a run is being written there, repeat the command; "
+                "otherwise, copy the whole folder again."
             )
         return found
 

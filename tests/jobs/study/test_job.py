@@ -219,7 +219,7 @@ grid:
     for slip, (cell, reason) in zip(
         slips,
         (
-            ("'many pairs' and 1 more", "at most 1511 of the 1512 pairs"),
+            ("'many pairs' and 1 more", "1 to 1511 of the 1512 pairs"),
             ("'no start'", "there is no gredy/"),
             ("'no model'", "plonted"),
             ("'no phenomenon'", "Did you mean 'planted'?"),

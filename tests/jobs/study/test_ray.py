@@ -78,7 +78,7 @@ def test_an_address_where_nobody_listens_is_a_sentence_at_once():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(PivotalError, match=f"must answer at '{nobody}', but it does not"):
+        with pytest.raises(PivotalError, match=f"No Ray cluster answers at '{nobody}'"):
             OnRay(Resources(), nobody).check()
 
 

@@ -55,8 +55,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
         low, high = sorted(int(number) for number in (match[1], match[2] or match[1])) if match else (0, 0)
         if low < 1 or high - low >= _MOST_SIZES:
             raise PivotalError(
-                f"Numbers of units are written 1..10, 5 or 1,3,5, whole numbers from 1, at most {_MOST_SIZES:,} in a "
-                f"range, but '{text}' was given."
+                f"Numbers of units are written 1..10, 5 or 1,3,5, up to {_MOST_SIZES:,} in a range, not '{text}'."
             )
         sizes |= set(range(low, high + 1))
     return tuple(sorted(sizes))
@@ -75,8 +74,7 @@ def _options_of_searches(options: Sequence[str], labels: Sequence[str]) -> dict[
         label, _, name = (part.strip() for part in key.partition("."))
         if not equals or not name or label not in own:
             raise PivotalError(
-                f"An option of a search is written -o SEARCH.NAME=VALUE, e.g. -o {labels[0]}.updates=300, but '{text}' "
-                f"was given. The searches are {', '.join(labels)}."
+                f"An option is written -o SEARCH.NAME=VALUE, with a search of {', '.join(labels)}, not '{text}'."
             )
         own[label][name] = value
     return own

@@ -175,8 +175,7 @@ def _checked(
     picked = chosen(cells, only)
     if check and (other := next((cell for cell in picked if not cell.settings.known), None)):
         raise PivotalError(
-            f"A check tests the cells that set 'known: true', but '{other.name}' does not. Set it in the 'defaults' of "
-            f"{recipe.source}, or check one question with `pivotal check`."
+            f"A check needs 'known: true', but '{other.name}' lacks it. Set it in 'defaults' of {recipe.source}."
         )
     check_cells(picked, pairs)
     return cells, picked, default_folder(recipe) if out is None else Path(out)

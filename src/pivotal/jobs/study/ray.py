@@ -50,8 +50,7 @@ class OnRay:
             )
         except (OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
-                f"A Ray cluster must answer at {self._address!r}, but it does not ({in_short(error)}). "
-                "Start one with `ray start --head`, or use --ray local."
+                f"No Ray cluster answers at {self._address!r} ({in_short(error)}). Start one, or use --ray local."
             ) from None
         return ray
 

@@ -243,8 +243,7 @@ def _joined(parts: Sequence[Draft]) -> Draft:
     for part in parts:
         if twice := sorted(set(whole.settings) & set(part.settings)):
             raise PivotalError(
-                f"{part.places[twice[0]]}: a setting belongs to one axis of 'grid', but '{twice[0]}' is in two of them "
-                f"(the other at {whole.places[twice[0]]})."
+                f"{part.places[twice[0]]}: '{twice[0]}' is also in another axis, at {whole.places[twice[0]]}."
             )
         whole = Draft(
             whole.label | part.label, whole.settings | part.settings, {**whole.places, **part.places}
