@@ -141,9 +141,7 @@ def open_to_append(path: Path) -> TextIO:
 
 
 def _is_link(path: Path) -> PivotalError:
-    return PivotalError(
-        f"{path} is a link. Nothing was written. Remove the link, or replace it by what it points to."
-    )
+    return PivotalError(f"{path} is a link. Nothing was written. Remove it, or replace it by its target.")
 
 
 @contextmanager

@@ -61,9 +61,7 @@ class Registry(Generic[T]):
                 name = vars(cls)["name"]
                 if found.setdefault(name, cls) is not cls:
                     both = f"{_full_name(found[name])} and {_full_name(cls)}"
-                    raise PivotalError(
-                        f"Two {self.kind} are named '{name}', {both}. Rename one, or uninstall its package."
-                    )
+                    raise PivotalError(f"Two {self.kind} are named '{name}': {both}. Rename one.")
             self._found = found
         return self._found
 

@@ -93,9 +93,7 @@ class UnitSpace:
 
     def __post_init__(self) -> None:
         if not self.sites:
-            raise PivotalError(
-                "A search needs at least one site, but none was chosen. Name some with --sites."
-            )
+            raise PivotalError("A search needs at least one site, but none was chosen. Name one: --sites.")
         names = [site.name for site in self.sites]
         if len(set(names)) != len(names):
             raise PivotalError(f"Every site may be named once, but the sites are {', '.join(names)}.")
@@ -288,9 +286,7 @@ def _check_range(available: Sequence[Site], pattern: str) -> None:
         return
     low, high = min(levels), max(levels)
     if not low <= first <= last <= high:
-        raise PivotalError(
-            f"{pattern!r} leaves the model's layers, {low} to {high}. Use {kind}.{low}-{high}, or a part of it."
-        )
+        raise PivotalError(f"{pattern!r} leaves the layers {low} to {high}. Use {kind}.{low}-{high}.")
 
 
 def _matches(site: Site, pattern: str) -> bool:

@@ -209,7 +209,7 @@ def test_a_panel_of_everything_else(pivotal, run_folder, tmp_path):
 @pytest.mark.parametrize(
     ("other", "options", "reading", "said"),
     [
-        (None, {"labels": "a=b"}, ["lower"], "leave --lower and --labels out"),
+        (None, {"labels": "a=b"}, ["lower"], "--lower is for another QUESTION"),
         ("mine", {"part": "test"}, [], "Leave 'mine' or --part out"),
         (None, {"sentences": "mine.txt"}, [], "Add --panel"),
         ("mine", {"panel": True, "part": "all"}, [], "Leave QUESTION and --part out"),

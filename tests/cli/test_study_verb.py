@@ -57,13 +57,11 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal, recipe, tmp_path):
 def test_bad_recipes_are_sentences(pivotal, recipe, tmp_path):
     out = tmp_path / "out"
     pivotal("study", tmp_path / "none.yaml").refused("There is no recipe")
-    pivotal("atlas", "smal").refused(
-        "no recipe smal, neither as a YAML file nor by name. Did you mean 'small'?"
-    )
+    pivotal("atlas", "smal").refused("no recipe smal, by file or name. Did you mean 'small'?")
     pivotal("study", recipe, "--seeds", 0).refused("runs must be a whole number, 1 to 10,000")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
-        pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused("--gpus reserves GPUs on Ray")
+        pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused("--gpus is for Ray")
     recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
     pivotal("study", recipe, "--out", out).refused(
         "line 5, column", "(cell '0')", "updates must be 1 or more"

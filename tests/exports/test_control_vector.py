@@ -90,7 +90,7 @@ def test_what_a_control_vector_cannot_express(tiny, tmp_path):
         with pytest.raises(PivotalError, match=said):
             export(ready(tiny(family), units), "control-vector", tmp_path / "out")
 
-    refused((("mlp.0", 3), ("mlp.1", 1)), "llama", r"adds no control vector to the first block, where mlp\.0")
+    refused((("mlp.0", 3), ("mlp.1", 1)), "llama", r"cannot change the first block, where mlp\.0")
     refused((("mlp.1", 3), ("mlp.2", 1)), "gemma2", r"normalises or scales .* mlp\.1")
     model = tiny("llama")
     with pytest.raises(PivotalError, match=r"needs the pairs of the run.*run folder"):

@@ -274,7 +274,7 @@ def test_models_and_units_that_cannot_be_exported(tiny):
         Portable.of(model.lm, Intervention((Unit("mlp.9", 0),), *_rest(found)))
     half = Intervention((Unit("mlp.0", 0),), *_rest(found), active=np.array([[True], [False]]))
     assert Portable.of(model.lm, half, direction="one").directions == ("one",)
-    with pytest.raises(PivotalError, match=r"sets no unit to flip to two.*--direction one"):
+    with pytest.raises(PivotalError, match=r"No unit is set to flip to two.*--direction one"):
         Portable.of(model.lm, half)
     with pytest.raises(PivotalError, match="'three'"):
         Portable.of(model.lm, half, direction="three")

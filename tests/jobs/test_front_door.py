@@ -135,7 +135,7 @@ def test_a_transformer_in_memory_is_not_moved():
         (nn.Linear(2, 2), ["a"], "has one nn.Embedding"),
         (Recurrent(), None, "needs its words"),
         (Recurrent(), list(range(27)), "needs its words"),
-        (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, each once, not \[1, 2\]"),
+        (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, not \[1, 2\]"),
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
         (Recurrent(), ["a"], r"one word for each row .* but Recurrent has 49 rows and 1 words"),
         (["a"], Recurrent(), r"a path or a torch module, but this is a list\. The model comes first"),
@@ -148,8 +148,8 @@ def test_a_transformer_in_memory_is_not_moved():
         (random_model("llama"), type(tokenizer()), "needs its tokenizer, but it came with <class"),
         (Recurrent(norm=nn.LayerNorm(64)), ["a"], r"nothing else with weights, but .* has norm\.weight"),
         (3, None, "a path or a torch module"),
-        ("a" * 300, None, "is not one of these"),
-        ("hf:gpt2", None, "'hf:gpt2' is not one of these. The organisation is missing"),
+        ("a" * 300, None, "A model is a name"),
+        ("hf:gpt2", None, "not 'hf:gpt2'. The organisation is missing"),
     ],
 )
 def test_what_is_not_a_model_is_refused(model, tokenizer, rule):
@@ -199,7 +199,7 @@ OWN_WORDS = "planted has its own words and name"
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: pivotal.find(pivotal.Question(), "number-agreement"), "Put them into the Question"),
+        (lambda: pivotal.find(pivotal.Question(), "number-agreement"), "A Question holds all settings"),
         (lambda: pivotal.find(*PLANTED, stepz="every"), r"no setting 'stepz'\. Did you mean 'steps'"),
         (lambda: pivotal.find(*PLANTED, max_unit=3), r"no setting 'max_unit'\. Did you mean 'max_units'\?"),
         (lambda: pivotal.find(*PLANTED, max_units="many"), "'max_units' of 'exchange' takes .*, not 'many'"),
@@ -214,7 +214,7 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: pivotal.transfer("runs/a", plant().model, "planted"), "finding.intervention, not 'runs/a'"),
         (lambda: pivotal.evaluate("runs/a"), r"is evaluated on a Problem, such as pivotal\.Problem"),
         (lambda: pivotal.certify("runs/a", "planted"), "is evaluated on a Problem, .* but this is 'planted'"),
-        (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "two words with different labels"),
+        (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "words for two labels"),
         (lambda: pivotal.find("planted", 3), r"pairs or rows, not int\."),
         (lambda: pivotal.find(*PLANTED, test=PlantedAgreement().pairs()[:0]), "score any of the 0 pairs"),
         (lambda: pivotal.check(SKIPPING), "--skip-bad is about .*, but planted has none"),

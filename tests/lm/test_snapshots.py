@@ -72,7 +72,7 @@ def test_a_crash_right_after_a_snapshot(learn, tmp_path, cell, recipe):
     first, second = (f"model-{name}" for name in ("500", "2K"))
     during, kept = tmp_path / "model.training" / "snapshots", tmp_path / "model.snapshots"
     before = [(during / name).stat().st_mtime_ns for name in (first, second)]
-    with pytest.raises(PivotalError, match="with other settings"):
+    with pytest.raises(PivotalError, match="holds another training"):
         learn(**{**job, "snapshots": "500"})
     learn(**job)
     after = [(kept / name).stat().st_mtime_ns for name in (first, second)]

@@ -63,7 +63,7 @@ def truncate(f: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate, "must be a whole safetensors file, but it cannot be read"),
+        (truncate, "must be a whole safetensors file, but cannot be read"),
         (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors."),
         (
             lambda f: (f / "vocab.txt").write_text("one\ntwo\n"),
@@ -156,7 +156,7 @@ def test_a_folder_is_replaced_only_when_asked(folder):
 def test_what_is_not_a_model_alone_is_never_replaced(folder, change):
     change(folder)
     before = sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir())
-    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
+    with pytest.raises(PivotalError, match="holds other files than a model"):
         save_folder(folder, cell="lstm", words=WORDS, weights=weights(), card=CARD, replace=True)
     assert sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir()) == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -270,7 +270,7 @@ def test_a_mistyped_path_stays_local(cache, tmp_path, monkeypatch):
     import huggingface_hub
 
     save(tmp_path / "models" / "mine")
-    with monkeypatch.context() as patch, pytest.raises(PivotalError, match="is not one of these"):
+    with monkeypatch.context() as patch, pytest.raises(PivotalError, match="A model is a name"):
         patch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("it asked"))
         load_model("models/mnie", device="cpu")
     there = save(tmp_path / "local")
@@ -296,7 +296,7 @@ def test_without_huggingface_hub_it_must_be_installed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PivotalError, match=r"Install pivotal\[hf\], or give a local folder"):
         load_model("hf:somebody/small-gru", device="cpu")
-    with pytest.raises(PivotalError, match="is not one of these"):
+    with pytest.raises(PivotalError, match="A model is a name"):
         load_model("somebody/small-gru", device="cpu")
 
 

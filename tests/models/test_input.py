@@ -84,7 +84,7 @@ def test_priming_leaves_room_for_a_sentence():
         (lambda lm: lm.next_logits([[]]), "one is empty"),
         (lambda lm: lm.next_logits([[10**7]]), "0 to 23, but a prompt has 10000000"),
         (lambda lm: lm.next_logits([[-1]]), "0 to 23, but a prompt has -1"),
-        (lambda lm: lm.generate("The", samples=0), "There must be 1 sample or more"),
+        (lambda lm: lm.generate("The", samples=0), "Samples must be 1 or more"),
         (lambda lm: lm.generate("The", seed=2**64), "seed"),
     ],
 )

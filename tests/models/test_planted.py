@@ -55,7 +55,7 @@ def test_it_is_loaded_by_name_with_the_settings_given():
     [
         ("9" * 17, r"from 0 to 2\^53, but SEED in planted:SEED is 99999999999999999\."),
         ("9" * 100, r"from 0 to 2\^53"),
-        ("²", "not one of these"),
+        ("²", "A model is a name"),
     ],
 )
 def test_impossible_seeds_are_refused(seed, said):

@@ -188,17 +188,17 @@ def test_what_cannot_be_attached():
     model = shared_lm("llama")
     single = model.intervened(drawn(model, "mlp", "single"), "plural", cue=0)
     for cue in (None, -1, []):
-        with pytest.raises(PivotalError, match="0-based position of the cue, or one for each"):
+        with pytest.raises(PivotalError, match="0-based position of the cue, or one per"):
             single.attached(cue)
     with (
-        pytest.raises(PivotalError, match="one cue, or one for each row, but there are 3 for 2 rows"),
+        pytest.raises(PivotalError, match="one cue, or one for each of the 2 rows, not 3"),
         single.attached([0, 1, 2]) as net,
     ):
         own(net, PROMPTS)
     without = tokenizer()(PROMPTS[1], return_tensors="pt")
     with pytest.raises(PivotalError, match=r"begin with its tokens, \[1\]"), single.attached(1) as net:
         net(**without)
-    with pytest.raises(PivotalError, match="given embeddings"), single.attached(0) as net:
+    with pytest.raises(PivotalError, match="not embeddings"), single.attached(0) as net:
         net(inputs_embeds=torch.zeros(1, 2, 16))
     planted = load_model("planted")
     with pytest.raises(PivotalError, match="planted has no `generate` of its own"):

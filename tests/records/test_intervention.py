@@ -142,7 +142,7 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate, "is not a complete safetensors file.*Copy it again"),
+        (truncate, "is damaged.*Copy it again"),
         (lambda f: (f / "values.safetensors").unlink(), "values.safetensors is missing"),
         (foreign(weight=np.zeros(3)), "but they are .*weight"),
         (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"arrays of the shapes .*\[2, 9\]"),

@@ -48,7 +48,7 @@ def test_a_folder_with_other_files_stays_as_it_is(tmp_path, theirs):
     (tmp_path / "units").mkdir()
     for path in (tmp_path / theirs, tmp_path / "units" / "mine.html"):
         path.write_text("mine")
-    with pytest.raises(PivotalError, match=rf"of its own, but .* holds other files \({theirs}\)"):
+    with pytest.raises(PivotalError, match=rf"holds other files \({theirs}\)"):
         write_site(tmp_path.parent / "study", tmp_path)
     assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
 

@@ -35,9 +35,7 @@ def convert(
 
     question, one_file = Question(**asked).checked(), suffix_of(out) in SUFFIXES
     if out.suffix and not one_file and not out.is_dir():
-        raise PivotalError(
-            f"A pairs file ends in .jsonl, .csv or .tsv, but {out} does not. Name such a file, or a folder."
-        )
+        raise PivotalError(f"A pairs file ends in .jsonl, .csv or .tsv, but {out} does not.")
     if one_file:  # all pairs together
         pairs = question.load_pairs()
         parts = [Part(pairs.name, pairs)]

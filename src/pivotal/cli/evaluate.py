@@ -82,9 +82,7 @@ def check_options(other: str | None, options: EvaluateOptions, reading: Mapping[
     if options.panel and given:
         raise PivotalError(f"--panel scores every bundled phenomenon. Leave {' and '.join(given)} out.")
     if other is None and about_other:
-        raise PivotalError(
-            f"{about_other[0]} is for another QUESTION. Name one, or leave {' and '.join(about_other)} out."
-        )
+        raise PivotalError(f"{about_other[0]} is for another QUESTION. Name one, or leave it out.")
     if other is not None and part in ("test", "train"):
         raise PivotalError(f"Only the run's own question has a {part} part. Leave '{other}' or --part out.")
 

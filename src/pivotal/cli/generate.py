@@ -58,9 +58,7 @@ def generate(
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     i = saved.intervention
     if cue is not None and i.steps == "every":
-        raise PivotalError(
-            f"--cue is for a single-step intervention, but {saved.path} sets units at every step. Leave it out."
-        )
+        raise PivotalError(f"--cue is for a single-step intervention; {saved.path} sets units at every step.")
     if direction is not None:
         i.direction(direction)
     # A mask for each direction may be empty in one of them.

@@ -132,9 +132,7 @@ for _point in entry_points(group="pivotal.verbs"):
     try:
         app.command(_point.name, rich_help_panel="From other packages")(_point.load())
     except Exception as _error:  # a broken package must not break the verbs of this one
-        terminal.error(
-            f"The command '{_point.name}' of {_point.value} cannot be loaded ({_error}). Update that package."
-        )
+        terminal.error(f"The command '{_point.name}' of {_point.value} cannot be loaded ({_error}).")
 
 
 def _version(asked: bool) -> bool:

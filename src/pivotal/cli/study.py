@@ -62,9 +62,7 @@ def carry_out(
 
     gpus = options.gpus
     if gpus is not None and options.ray is None:
-        raise PivotalError(
-            "--gpus reserves GPUs on Ray. Add --ray local, or choose a GPU with --device, such as cuda:1."
-        )
+        raise PivotalError("--gpus is for Ray. Add --ray local, or choose a GPU with --device, e.g. cuda:1.")
     stated: dict[str, Any] = {"cpus": options.cpus, "gpus": gpus}
     asks = replace(recipe.resources, **{name: value for name, value in stated.items() if value is not None})
     executor = None

@@ -88,6 +88,4 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
         folder, lambda there: serial.read(folder / EXPORT, ExportRecord).files if EXPORT in there else ()
     )
     if files and not overwrite:
-        raise PivotalError(
-            f"{folder} holds an export. Name another folder with --out, or replace it with --overwrite."
-        )
+        raise PivotalError(f"{folder} holds an export. Name another --out, or replace it with --overwrite.")

@@ -107,9 +107,7 @@ class Portable:
         for label in wanted:
             if not intervention.active[intervention.direction(label)].any():
                 others = [d for d in intervention.directions if d != label]
-                raise PivotalError(
-                    f"The intervention sets no unit to flip to {label}. Export --direction {others[0]}."
-                )
+                raise PivotalError(f"No unit is set to flip to {label}. Export --direction {others[0]}.")
         named = model.network.name_or_path or model.name
         # An export is used in its own folder, from which a relative path leads nowhere.
         if Path(named).is_dir():
@@ -227,9 +225,7 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
         paths = [path for path in paths if path != folder / LOCK]
     files = {path.relative_to(folder).as_posix() for path in paths}
     if others := sorted(files - set(own(files))):
-        raise PivotalError(
-            f"{folder} holds other files ({others[0]}). Nothing was changed; name another folder with --out."
-        )
+        raise PivotalError(f"{folder} holds other files ({others[0]}). Nothing was changed. Name another.")
     return files
 
 

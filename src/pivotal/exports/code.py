@@ -108,9 +108,7 @@ class TransformerLensTarget(CodeTarget):
 
     def where(self, edit: SiteEdit) -> tuple[str, ...]:
         if edit.kind not in self.hooks:
-            raise PivotalError(
-                f"transformer-lens has no hook point for {edit.site}. Export it to snippet, pyvene or nnsight."
-            )
+            raise PivotalError(f"transformer-lens has no hook point for {edit.site}. Use snippet or nnsight.")
         return (f"blocks.{edit.layer}.{self.hooks[edit.kind]}",)
 
 

@@ -35,9 +35,7 @@ class ControlVectorTarget(Target):
 
     def write(self, portable: Portable, folder: Path) -> ExportNotes:
         if portable.train is None:
-            raise PivotalError(
-                "A control vector needs the pairs of the run. Export the run folder, not a single intervention."
-            )
+            raise PivotalError("A control vector needs the pairs of the run. Export the run folder.")
         added = vectors(portable)
         files = {label: f"{portable.names[label]}.gguf" for label in portable.directions}
         for label, file in files.items():
@@ -101,12 +99,10 @@ def _activation(edit: SiteEdit, moved: Float[Tensor, " coordinates"]) -> Float[T
 
 def _check(portable: Portable, edit: SiteEdit) -> None:
     if edit.layer == 0:
-        raise PivotalError(
-            f"llama.cpp adds no control vector to the first block, where {edit.site} is. Export it to peft."
-        )
+        raise PivotalError(f"llama.cpp cannot change the first block, where {edit.site} is. Use peft.")
     if not any(tap.side == "output" and tap.block == edit.layer for tap in portable.model.taps):
         raise PivotalError(
-            f"{portable.model.name} has no residual stream in block {edit.layer}. Export it to peft or snippet."
+            f"{portable.model.name} has no residual stream in block {edit.layer}. Use peft or snippet."
         )
     probe = next((tap.site for tap in portable.model.taps if tap.site.kind == "mlp"), None)
     straight = probe is not None and portable.model.writes((Unit(probe.name, 0),)) is not None

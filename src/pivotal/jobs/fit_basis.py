@@ -94,9 +94,7 @@ def text_states(
         chosen.append(ids)
         read += len(ids)
     if mostly_unknown(model, chosen):
-        raise PivotalError(
-            f"{model.name} does not know most words of the text. Give one in its own words (--sentences)."
-        )
+        raise PivotalError(f"{model.name} does not know most words of the text. Give another (--sentences).")
     states, space = [], UnitSpace((site,))
     for start in range(0, len(chosen), _TOGETHER):
         part = chosen[start : start + _TOGETHER]

@@ -132,9 +132,7 @@ class RunFolder:
         """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""
         value = self.settings.get(setting)
         if not isinstance(value, kind):
-            raise PivotalError(
-                f"'{setting}' in {self.path / RUN} cannot be {value!r}: it is damaged, or of another version."
-            )
+            raise PivotalError(f"'{setting}' in {self.path / RUN} cannot be {value!r}: the file is damaged.")
         return value
 
     @property

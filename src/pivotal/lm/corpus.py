@@ -193,9 +193,7 @@ def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.nd
     sentence = np.concatenate([[0], np.cumsum(ids[:-1] == eos)])
     held = sentence % every == every - 1
     if not held.any():
-        raise PivotalError(
-            f"A share of {share:g} for validation needs {every} sentences. Give more text, or a validation text."
-        )
+        raise PivotalError(f"Holding out {share:g} needs {every} sentences. Add text, or give --valid.")
     return ids[~held], ids[held]
 
 

@@ -126,9 +126,7 @@ class TrainingFolder:
         try:
             return dict(load_tensors(path))
         except UNREADABLE as error:
-            raise PivotalError(
-                f"{path} is damaged ({in_short(error)}). Remove {self.path} to start the training over."
-            ) from None
+            raise PivotalError(f"{path} is damaged ({in_short(error)}). Remove {self.path}.") from None
 
 
 def _is_from(plan: Mapping[str, Any], folder: Path) -> bool:

@@ -71,9 +71,7 @@ def load_model(
             "then its tokenizer or words."
         )
     if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
-        raise PivotalError(
-            f"{spec} has its own words and name, but others were given with it. Leave them out."
-        )
+        raise PivotalError(f"{spec} has its own words and name. Leave those that were given with it out.")
     if batch_nodes is not None:
         check_whole(1, batch_nodes=batch_nodes)
     own = next((str(w.device) for w in spec.parameters()), None) if isinstance(spec, nn.Module) else None
@@ -108,9 +106,7 @@ def _opened(spec: str, **how: Any) -> LanguageModel:
         cure = f" That is a question: name it after the model, such as wiki-lstm {spec}."
     if spec.startswith("hf:") and "/" not in spec:
         cure = " The organisation is missing: write hf:ORG/NAME, such as hf:openai-community/gpt2."
-    raise PivotalError(
-        f"A model is a name, a path or hf:ORG/NAME, but {spec[:200]!r} is not one of these.{cure}"
-    )
+    raise PivotalError(f"A model is a name, a path or hf:ORG/NAME, not {spec[:200]!r}.{cure}")
 
 
 def list_models() -> list[tuple[str, str]]:
@@ -140,7 +136,5 @@ def _dtype(wanted: str | torch.dtype | None, device: torch.device) -> torch.dtyp
         raise PivotalError(f"There is no dtype {name!r} for models.{did_you_mean(name, DTYPES)}")
     dtype: torch.dtype = getattr(torch, name)
     if dtype.itemsize < 4 and device.type == "cpu":
-        raise PivotalError(
-            f"{name} needs a GPU: on a CPU it is slow, or unsupported. Use float32, or --device cuda."
-        )
+        raise PivotalError(f"{name} needs a GPU. Use float32, or --device cuda.")
     return dtype

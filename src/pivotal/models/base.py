@@ -162,7 +162,7 @@ class LanguageModel(ABC):
         there = sites[site]
         if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):
             raise PivotalError(
-                f"{site} has units 0 to {there.width - 1}; there is no unit {index or 'with an empty index'}."
+                f"{site} has units 0 to {there.width - 1}; there is no unit {index or 'without index'}."
             )
         return Unit(site, int(index), there.size)
 

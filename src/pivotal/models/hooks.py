@@ -94,9 +94,7 @@ def lent(model: nn.Module) -> Iterator[None]:
 def check_not_lent(model: nn.Module) -> None:
     """Raise PivotalError if an intervention is attached to the model: it would change this pass as well."""
     if model in _LENT:
-        raise PivotalError(
-            "Leave the block of `attached` first: its intervention would change this pass as well."
-        )
+        raise PivotalError("Leave the block of `attached` first: its intervention changes this pass as well.")
 
 
 @torch.no_grad()

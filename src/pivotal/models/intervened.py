@@ -169,9 +169,7 @@ class IntervenedModel:
         if not 0 <= temperature <= _HOTTEST:
             raise PivotalError(f"The temperature must be from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         if samples < 1 or words < 0:
-            raise PivotalError(
-                f"There must be 1 sample or more, of 0 words or more, not {samples} of {words}."
-            )
+            raise PivotalError(f"Samples must be 1 or more, and words 0 or more, not {samples} and {words}.")
         check_seed(seed)
         model, encoding = self._model(), encode_typed(self.model, prompt)
         model.check_length(len(encoding.ids) + max(0, words - 1))  # the last word is never read
@@ -221,7 +219,7 @@ class IntervenedModel:
             cues = list(cue) if isinstance(cue, Sequence) else [-1 if cue is None else cue]
             if min(cues, default=-1) < 0:
                 raise PivotalError(
-                    f"`attached` takes the 0-based position of the cue, or one for each prompt, not {cue!r}."
+                    f"`attached` takes the 0-based position of the cue, or one per prompt, not {cue!r}."
                 )
         model, edit = self._model(), self._applied(-1).edit
         assert edit is not None
@@ -265,5 +263,5 @@ def _check_prompts(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> No
     for token in (min(map(min, prompts)), max(map(max, prompts))):
         if not 0 <= token < model.vocabulary.size:
             raise PivotalError(
-                f"{model.name} reads the tokens 0 to {model.vocabulary.size - 1}, but a prompt has {token}."
+                f"{model.name} has tokens 0 to {model.vocabulary.size - 1}, but a prompt has {token}."
             )

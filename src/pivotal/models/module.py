@@ -155,14 +155,10 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
         module(tokens)
     runs = Counter(tap.site.name for tap in taps)
     if not sites:
-        raise PivotalError(
-            "A model needs at least one site. Name a module, e.g. sites={'hidden.0': 'layers.0'}."
-        )
+        raise PivotalError("A model needs at least one site. Name one, e.g. sites={'hidden.0': 'layers.0'}.")
     for site, path in sites.items():
         if runs[site] != 1:
-            raise PivotalError(
-                f"A site is a module that runs once, but {site} ({path}) ran {runs[site]} times. Name another."
-            )
+            raise PivotalError(f"{site} ({path}) ran {runs[site]} times. Name a module that runs once.")
     if len({(id(tap.module), tap.side) for tap in taps}) < len(taps):
         raise PivotalError(f"Sites must differ, but two of {', '.join(sites)} are the same. Name each once.")
     return tuple(taps)
@@ -196,7 +192,5 @@ def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None
 
 def _vocabulary(words: Sequence[str], size: int, priming: str, unk: str) -> WordVocabulary:
     if len(words) != size or len(set(words)) != size:
-        raise PivotalError(
-            f"A module with {size} logits needs {size} different words, but {len(set(words))} were given."
-        )
+        raise PivotalError(f"{size} logits need {size} different words, but {len(set(words))} were given.")
     return WordVocabulary(words, unk, priming)

@@ -113,9 +113,7 @@ def joined(words: Sequence[str]) -> str:
     if len(words) > 1:
         for word in words:
             if SEPARATOR in word:
-                raise PivotalError(
-                    f"A word of a set cannot contain '{SEPARATOR}', but {word!r} does.", "words"
-                )
+                raise PivotalError(f"A word of a set cannot hold '{SEPARATOR}', but {word!r} does.", "words")
     return SEPARATOR.join(words)
 
 

@@ -177,9 +177,7 @@ class PairSet:
     def _test_count(self, test: int | float) -> int:
         if len(self) < 2:
             different = " different" if self.merged else ""
-            raise PivotalError(
-                f"A split needs two{different} pairs, but '{self.name}' has {len(self)}. Add pairs."
-            )
+            raise PivotalError(f"A split needs two{different} pairs, but '{self.name}' has {len(self)}.")
         count = round(test * len(self)) if 0 < test < 1 else test
         if not math.isfinite(count) or count != int(count):
             raise PivotalError(f"The test part is a number of pairs or a fraction below 1, not {test}.")
@@ -240,9 +238,7 @@ def checked_labels(labels: Sequence[str]) -> tuple[str, str]:
     cleaned = [clean_text(label, "words") for label in labels]
     if len(cleaned) != 2 or cleaned[0] == cleaned[1] or not all(cleaned):
         example = '{"singular": "approves", "plural": "approve"}'
-        raise PivotalError(
-            f"A pair has two words with different labels, as {example}, not {cleaned}.", "words"
-        )
+        raise PivotalError(f"A pair has words for two labels, as {example}, not {cleaned}.", "words")
     return cleaned[0], cleaned[1]
 
 

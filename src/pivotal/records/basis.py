@@ -73,9 +73,7 @@ def open_arrays(path: Path) -> Iterator[Any]:
     except FileNotFoundError:
         raise PivotalError(f"{path} is missing. Copy the whole folder again.") from None
     except (SafetensorError, OSError, TypeError, ValueError, MemoryError) as error:
-        raise PivotalError(
-            f"{path} is not a complete safetensors file ({in_short(error)}). Copy it again."
-        ) from None
+        raise PivotalError(f"{path} is damaged ({in_short(error)}). Copy it again.") from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -124,6 +122,4 @@ def _check(path: Path, site: str, basis: StoredBasis) -> None:
     if units is not None and (
         units.ndim != 1 or units.dtype.kind not in "iu" or ((units < 0) | (units >= card.coordinates)).any()
     ):
-        raise PivotalError(
-            f"{site}/units in {path} must be coordinates from 0 to {card.coordinates - 1}, but they are not."
-        )
+        raise PivotalError(f"{site}/units in {path} must be coordinates from 0 to {card.coordinates - 1}.")

@@ -326,9 +326,7 @@ class Intervention:
 def given_intervention(given: Any) -> Intervention:
     """An intervention that somebody gave. Raises PivotalError if it is not one, such as its folder."""
     if not isinstance(given, Intervention):
-        raise PivotalError(
-            f"An Intervention is needed, such as finding.intervention, not {str(given)[:60]!r}."
-        )
+        raise PivotalError(f"An Intervention is needed, as finding.intervention, not {str(given)[:60]!r}.")
     return given
 
 

@@ -146,9 +146,7 @@ def _lines(live: LiveIntervention, text: str) -> list[MinimalPair]:
     if not lines:
         raise PivotalError(f"Each line holds a pair, such as {_FORM}, but there is no line.")
     if len(lines) > MOST_LINES:
-        raise PivotalError(
-            f"At most {MOST_LINES} pairs can be tried here, not {len(lines)}. Use `pivotal evaluate` for more."
-        )
+        raise PivotalError(f"At most {MOST_LINES} pairs can be tried here, not {len(lines)}.")
     found = []
     for number, line in lines:
         try:

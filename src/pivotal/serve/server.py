@@ -88,7 +88,5 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         reason = "another program uses it" if error.errno == errno.EADDRINUSE else error.strerror
-        raise PivotalError(
-            f"Port {port} cannot be used: {reason}. Name another with --port, or 0 for any free one."
-        ) from None
+        raise PivotalError(f"Port {port} cannot be used: {reason}. Name another --port, or 0.") from None
     return listening

@@ -101,7 +101,7 @@ WRONG = [
     ("max-units: 2", "steps: evry", "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?"),
     ("label: with KL", "label: without KL", "two cells are named"),
     ("kl_weight: 1", "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3", "'kl_weight' is also in another axis"),
-    ("kl_weight: 1", "kl_weight: 0", "'planted, without KL' and 'planted, with KL' have the same settings"),
+    ("kl_weight: 1", "kl_weight: 0", "'planted, without KL' and 'planted, with KL' are the same"),
     ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
     ("name: toy", "name: ''", "line 1, column .*: A study needs a name"),
     ("cpus: 1", "cpus: one", "line 12, column .*: Option 'cpus' of 'resources' takes"),

@@ -157,5 +157,5 @@ def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path):
     saelens(tmp_path / "b")
     with pytest.raises(PivotalError, match=r"has the width 6, but hidden\.0 has 24"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'b'}")
-    with pytest.raises(PivotalError, match=r"names none\. Write hidden\.0@sae:PATH"):
+    with pytest.raises(PivotalError, match=r"is read from a file\. Write hidden\.0@sae:PATH"):
         Problem(model, pairs, sites="hidden.0@sae")

@@ -85,7 +85,7 @@ def test_the_probe_tells_labels_apart(model, asked):
 @pytest.mark.parametrize("only", [0, 1])
 def test_directions_need_states_of_both_labels(name, only, model, pairs, asked):
     one = pairs.take(np.flatnonzero(asked("pca").direction == only).tolist())
-    with pytest.raises(PivotalError, match="Add pairs of the other label"):
+    with pytest.raises(PivotalError, match="needs training pairs of both"):
         Problem(model, one, sites=f"hidden.0@{name}")
 
 
@@ -163,10 +163,10 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path):
 
     assert "orthonormal" in told(rotation=np.ones((24, 24), dtype=np.float32))
     assert "another site" in told(rotation=np.eye(8, dtype=np.float32))
-    assert "has 2 matrices" in told(a=np.eye(24, dtype=np.float32), b=np.eye(24, dtype=np.float32))
+    assert "direction per row; " in told(a=np.eye(24, dtype=np.float32), b=np.eye(24, dtype=np.float32))
     whole = np.eye(24, dtype=np.float32)
     assert "has 1 to 24 rows" in told(rotation=whole[:0])
-    assert "has 24 numbers, but that in" in told(rotation=whole, mean=whole[0, :3])
+    assert "must have 24 numbers, not shape" in told(rotation=whole, mean=whole[0, :3])
     np.save(tmp_path / "r.npy", whole[:5])
     some = Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / 'r.npy'}")
     assert len(some.space) == 5
@@ -179,7 +179,7 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path):
 @pytest.mark.parametrize(
     ("sites", "said"),
     [
-        ("hidden.0@rotation", "names none"),
+        ("hidden.0@rotation", "is read from a file"),
         ("hidden.0@das:0", "learns 1 to 23"),
         ("hidden.0@das:many", "learns 1 to 23"),
         ("hidden.0@pcb", "There are no bases named 'pcb'"),

@@ -103,7 +103,7 @@ def test_a_list_that_does_not_exist(tmp_path):
 def test_in_python_prompts_are_two_lists_or_two_texts():
     texts = {"past": "\n".join(PAST), "present": PRESENT}
     assert prompt_pairs(texts) == prompt_pairs({"past": PAST, "present": PRESENT})
-    with pytest.raises(PivotalError, match="two words with different labels"):
+    with pytest.raises(PivotalError, match="words for two labels"):
         prompt_pairs({"past": PAST})
 
 

@@ -131,9 +131,7 @@ def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
     keys: dict[str, Cell] = {}
     for cell in cells:
         if (twin := keys.setdefault(cell.key, cell)) is not cell:
-            raise PivotalError(
-                f"{recipe.source}: '{twin.name}' and '{cell.name}' have the same settings. Remove one."
-            )
+            raise PivotalError(f"{recipe.source}: '{twin.name}' and '{cell.name}' are the same. Remove one.")
     names = Counter(cell.name for cell in cells)
     if twice := sorted(name for name, count in names.items() if count > 1):
         raise PivotalError(f"{recipe.source}: two cells are named '{twice[0]}'. Give one a 'label'.")

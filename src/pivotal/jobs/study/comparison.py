@@ -74,7 +74,7 @@ def _options_of_searches(options: Sequence[str], labels: Sequence[str]) -> dict[
         label, _, name = (part.strip() for part in key.partition("."))
         if not equals or not name or label not in own:
             raise PivotalError(
-                f"An option is written -o SEARCH.NAME=VALUE, with a search of {', '.join(labels)}, not '{text}'."
+                f"An option is written -o SEARCH.NAME=VALUE, with one of {', '.join(labels)}, not '{text}'."
             )
         own[label][name] = value
     return own

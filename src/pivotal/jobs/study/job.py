@@ -174,9 +174,7 @@ def _checked(
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
     if check and (other := next((cell for cell in picked if not cell.settings.known), None)):
-        raise PivotalError(
-            f"A check needs 'known: true', but '{other.name}' lacks it. Set it in 'defaults' of {recipe.source}."
-        )
+        raise PivotalError(f"A check needs 'known: true' in 'defaults', but '{other.name}' lacks it.")
     check_cells(picked, pairs)
     return cells, picked, default_folder(recipe) if out is None else Path(out)
 

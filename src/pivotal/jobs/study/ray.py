@@ -57,9 +57,7 @@ class OnRay:
     def check(self, device: str | None = None) -> None:
         """PivotalError if no machine of the cluster has enough resources; Ray would wait forever."""
         if device is not None and device != "cpu" and not self._resources.gpus:
-            raise PivotalError(
-                f"On Ray a batch without GPUs cannot use '{device}'. Add --gpus 1, or leave --device out."
-            )
+            raise PivotalError(f"Without --gpus 1, a batch on Ray cannot use the device '{device}'.")
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(
             all(node.get(kind, 0) >= number for kind, number in self._needs.items()) for node in nodes

@@ -133,9 +133,7 @@ def read_recipe(path: str | Path, prefix: str = "") -> Recipe:
     if str(path) in named and not path.is_file():
         path = named[str(path)]
     if not path.exists():
-        raise PivotalError(
-            f"There is no recipe {path}, neither as a YAML file nor by name.{did_you_mean(str(path), named)}"
-        )
+        raise PivotalError(f"There is no recipe {path}, by file or name.{did_you_mean(str(path), named)}")
     if path.is_dir():
         inside = path / "recipe.yaml"
         cure = f"Give {inside}, with --out {path}." if inside.is_file() else "Give a YAML file."

@@ -42,9 +42,7 @@ def read_folder(path: str, site: str) -> Basis:
     )
     record = serial.read(folder / BASIS, BasisRecord, missing=missing)
     if record.site != site:
-        raise PivotalError(
-            f"{path} is a basis of {record.site}, not of {site}. Fit one for {site} with `pivotal fit-basis`."
-        )
+        raise PivotalError(f"{path} is a basis of {record.site}, not of {site}. Fit one for {site}.")
     basis = replace(Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"]), whole=None)
     if basis.fingerprint != record.basis.fingerprint:
         raise PivotalError(
@@ -63,9 +61,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
     mean = tensors.pop("mean", None)
     matrices = [tensor for tensor in tensors.values() if tensor.ndim == 2]
     if len(matrices) != 1:
-        raise PivotalError(
-            f"A rotation is one matrix with a direction per row, but {path} has {len(matrices)} matrices."
-        )
+        raise PivotalError(f"A rotation is one matrix with a direction per row; {path} has {len(matrices)}.")
     (directions,) = matrices
     if directions.shape[1] != width or not 0 < len(directions) <= width:
         raise PivotalError(
@@ -73,9 +69,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
             f"{len(directions)} rows of {directions.shape[1]}. It belongs to another site or another model."
         )
     if mean is not None and mean.shape != (width,):
-        raise PivotalError(
-            f"The mean of a rotation of {site} has {width} numbers, but that in {path} has {tuple(mean.shape)}."
-        )
+        raise PivotalError(f"The mean in {path} must have {width} numbers, not shape {tuple(mean.shape)}.")
     product = directions.double() @ directions.double().T
     worst = float((product - torch.eye(len(directions), dtype=torch.float64)).abs().max())
     if not worst <= _ORTHONORMAL:

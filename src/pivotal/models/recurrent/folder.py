@@ -109,18 +109,14 @@ def load_folder(
     """Load the model of a folder. Its name is `name`, or that of the folder."""
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
-        raise PivotalError(
-            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}."
-        )
+        raise PivotalError(f"A model folder holds {', '.join(FILES)}; {folder} lacks {', '.join(missing)}.")
     config = serial.read(folder / "config.json", FolderConfig)
     words = read_words(folder / "vocab.txt")
     path = folder / "model.safetensors"
     try:
         weights = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise PivotalError(
-            f"{path} must be a whole safetensors file, but it cannot be read: {error}."
-        ) from None
+        raise PivotalError(f"{path} must be a whole safetensors file, but cannot be read: {error}.") from None
     digest = hashlib.sha256()
     for file in ("vocab.txt", "model.safetensors"):
         digest.update((folder / file).read_bytes())
@@ -176,17 +172,13 @@ def check_free(folder: Path, replace: bool) -> None:
     if not replace:
         raise PivotalError(f"{folder} exists already. Give another --out, or --overwrite.")
     if not is_only_a_model(folder):
-        raise PivotalError(
-            f"Only a model may be overwritten, but {folder} holds other files. Give another --out."
-        )
+        raise PivotalError(f"{folder} holds other files than a model. Give another --out.")
 
 
 def check_name(folder: Path) -> None:
     """Refuse a folder without a name, which has no place beside it to write to first."""
     if folder.name in ("", ".."):
-        raise PivotalError(
-            f"A model needs a folder of its own, but {folder} has no name. Name another with --out."
-        )
+        raise PivotalError(f"{folder} has no name of its own. Name another folder with --out.")
 
 
 def is_empty(folder: Path) -> bool:

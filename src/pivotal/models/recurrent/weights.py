@@ -25,9 +25,7 @@ def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Ten
             f"the modules is a {wrong[0]}. Copy its weights to such a module, or use pivotal.models.ModuleLM."
         )
     if rnn.bidirectional:
-        raise PivotalError(
-            "A language model must read from left to right, but this recurrent module is bidirectional."
-        )
+        raise PivotalError("A language model reads from left to right, but this module is bidirectional.")
     if rnn.proj_size:
         raise PivotalError("LSTMs with a projection (proj_size) are not supported. Use one without.")
     if rnn.mode == "RNN_RELU":

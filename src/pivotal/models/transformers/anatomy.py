@@ -231,9 +231,7 @@ def _head(model: nn.Module, calls: _Calls, logits: Tensor) -> nn.Module:
         and call.output.shape == logits.shape
     ]
     if not heads:
-        raise PivotalError(
-            f"{type(model).__name__} has no projection onto its vocabulary. Wrap it in pivotal.models.ModuleLM."
-        )
+        raise PivotalError(f"{type(model).__name__} has no output projection. Wrap it in ModuleLM.")
     return max(heads, key=lambda entry: entry[0])[1]
 
 

@@ -254,7 +254,7 @@ def _check_finite(name: str, model: Any) -> None:
         known = weight.device.type == "meta" or not weight.is_floating_point() or weight.sum().isfinite()
         if not bool(known or weight.isfinite().all()):
             raise PivotalError(
-                f"Some weights in {key} of {name} are not finite. Download it again, or load a wider --dtype."
+                f"Some weights in {key} of {name} are not finite. Download it again, or load it in a wider --dtype."
             )
 
 

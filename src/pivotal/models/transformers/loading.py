@@ -22,9 +22,7 @@ def require() -> None:
     try:
         import transformers  # noqa: F401
     except ImportError:
-        raise PivotalError(
-            "This model needs the package transformers, which is not installed. Install pivotal[hf]."
-        ) from None
+        raise PivotalError("This model needs the package transformers. Install pivotal[hf].") from None
 
 
 def load(
@@ -56,9 +54,7 @@ def weights_of(folder: Path) -> list[Path]:
     for pattern in _WEIGHTS:
         if paths := sorted(folder.glob(pattern)):
             return paths
-    raise PivotalError(
-        f"A model's folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none."
-    )
+    raise PivotalError(f"A model folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none.")
 
 
 def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) -> bool:

@@ -106,9 +106,7 @@ class Where:
             return
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
-            raise PivotalError(
-                "An intervention needs the tokens of a text, but the model was given embeddings. Give input_ids."
-            )
+            raise PivotalError("An intervention needs the tokens of a text, not embeddings. Give input_ids.")
         place, first = _places(ids, kwargs), len(self._priming) - 1
         begins = self._priming.to(ids.device)[place.clamp(0, first)]
         if self._cues is None:
@@ -121,9 +119,7 @@ class Where:
             )
         rows, cues = len(ids), self._cues.to(ids.device)
         if rows % len(cues):
-            raise PivotalError(
-                f"There must be one cue, or one for each row, but there are {len(cues)} for {rows} rows."
-            )
+            raise PivotalError(f"There must be one cue, or one for each of the {rows} rows, not {len(cues)}.")
         # Beams and several samples of a prompt are rows below one another.
         self.edited = place == first + cues.repeat_interleave(rows // len(cues))[:, None]
 

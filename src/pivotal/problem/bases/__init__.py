@@ -28,9 +28,7 @@ class BasisKind:
 
     def fit(self, wanted: InBasis, problem: Problem) -> Basis:
         """The basis fitted to training pairs. `problem` asks them, with the model's own units of the site."""
-        raise PivotalError(
-            f"The basis {self.name} is read from a file, but {wanted.name} names none. Write {wanted.name}:PATH."
-        )
+        raise PivotalError(f"The basis {self.name} is read from a file. Write {wanted.name}:PATH.")
 
 
 BASES: Registry[BasisKind] = Registry("bases", __name__, BasisKind)

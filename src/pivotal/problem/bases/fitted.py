@@ -71,9 +71,7 @@ def difference_of_means(states: Sequence[Float[Tensor, "_ width"]]) -> Float[Ten
 def _both(states: Sequence[Float[Tensor, "_ width"]]) -> tuple[Tensor, Tensor]:
     first, second = states
     if not len(first) or not len(second):
-        raise PivotalError(
-            "A direction that tells two labels apart needs training pairs of both. Add pairs of the other label."
-        )
+        raise PivotalError("A direction that tells two labels apart needs training pairs of both. Add some.")
     return first, second
 
 

@@ -72,9 +72,7 @@ class SyntaxGym(Reader):
         asked = [found for found in choices.values() if found]
         left_out = sum(not found for found in choices.values())
         if not asked and left_out:
-            raise PivotalError(
-                f"{path} compares one word after two prefixes, not two words after one prefix."
-            )
+            raise PivotalError(f"{path} compares one word after two prefixes, not two words after one.")
         if len(asked) != 2:
             asked = [[replace(choice, label="") for choice in found] for found in asked]
         every = [choice for found in asked for choice in found]
