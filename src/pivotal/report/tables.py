@@ -215,11 +215,16 @@ def control_sentence(summary: Summary) -> str:
         return "No control was run."
     broken = control.broken
     without = f" (for p, without {counted(broken, 'set')} over the bound on KL)" if broken else ""
+    fitted = (
+        ""
+        if control.gained is None
+        else f" The last round of fitting added at most {percent(control.gained)}."
+    )
     return (
         f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
         f"{_SETTING[summary.values]}, flip {percent(control.mean)} on average and "
         f"{percent(control.best)} at best, "
-        f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
+        f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}.{fitted}"
     )
 
 
