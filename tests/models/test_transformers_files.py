@@ -55,6 +55,7 @@ def no_tokenizer(folder: Path) -> None:
     ("spoil", "said"),
     [
         (cut, r"cannot be loaded as a causal language model \(SafetensorError.*Download missing"),
+        (claiming(num_hidden_layers=2**64), "states 18,446,744,073,709,551,616 layers"),
         (claiming(intermediate_size=32), r"cannot be loaded as a causal language model.*[Mm]ismatch"),
         (with_a_nan, r"Some weights in model\.layers\.1\.mlp\.down_proj\.weight of .* are not finite"),
         (with_code, r"needs Python code that comes with the model, and pivotal never runs"),

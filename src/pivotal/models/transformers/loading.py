@@ -15,6 +15,8 @@ from pivotal.models.base import LanguageModel
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """A repository may come with Python code of its own. If this were not set, transformers would ask on a terminal."""
 _WEIGHTS = ("*.safetensors", "*.bin")
+_MOST_LAYERS = 10_000
+"""More layers than a model has. Each would be made before the weights show that it is not there."""
 
 
 def require() -> None:
@@ -75,6 +77,10 @@ def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool) -> An
             raise PivotalError(
                 f"pivotal edits models that read from left to right and predict the next word, but {name} "
                 f"({config.model_type}) is an encoder with a decoder. Use a causal language model."
+            )
+        if (layers := getattr(config.get_text_config(), "num_hidden_layers", 0)) > _MOST_LAYERS:
+            raise PivotalError(
+                f"{name} states {layers:,} layers: its config.json is damaged. Download it again."
             )
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
