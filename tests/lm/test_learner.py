@@ -15,7 +15,7 @@ from pivotal.lm.cross_entropy import cross_entropy, plain_softmax_gradient_
 from pivotal.lm.learner import SeedLearner, Stream, fold, stream_loss
 from pivotal.lm.network import GATES, Network
 from pivotal.lm.recipes import settings_of
-from pivotal.models.replay import Replay
+from pivotal.models.replay import Replay, Unrecordable
 
 WORDS, EOS = 50, 1
 CPU = torch.device("cpu")
@@ -150,6 +150,25 @@ def test_an_update_computes_the_same_replayed_or_not_and_beside_another_seed(ids
     for name, weight in found[0].items():
         torch.testing.assert_close(found[1][name], weight, rtol=0, atol=1e-5)
         torch.testing.assert_close(found[2][name], weight, rtol=0, atol=1e-5)
+
+
+def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way(ids):
+    plain, refused = learner(ids), learner(ids)
+    update, calls = refused._update, []
+
+    def refusing(rows: int | None = None) -> None:
+        calls.append(rows)
+        if len(calls) == 2:
+            raise Unrecordable("stream is capturing")
+        update(rows)
+
+    refused._update = refusing
+    with pytest.warns(UserWarning, match=r"cannot be replayed.*slower.*\(stream is capturing\)"):
+        for one in (plain, refused):
+            for _ in range(3):
+                one.step(0.01)
+    assert len(calls) == 4
+    torch.testing.assert_close(list(refused.network.parameters()), list(plain.network.parameters()))
 
 
 def test_an_update_that_overflows_is_left_out(ids):

@@ -132,7 +132,7 @@ class SeedLearner:
             self._rate.fill_(rate)
             self.network.train()
             if rows == self.settings.bptt:
-                self._replay(self._update)
+                self._replay.or_run(self._update)
             else:
                 self._update(rows)
             self.row += rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
@@ -25,6 +26,14 @@ T = TypeVar("T")
 
 class Unrecordable(Exception):
     """Why a function that can be run cannot be recorded."""
+
+
+def warn_unrecordable(reason: str) -> None:
+    """Tell the user, once for each reason, that updates are slower than they could be."""
+    warnings.warn(
+        f"The updates cannot be replayed as a CUDA graph. They are slower, but compute the same ({reason}).",
+        stacklevel=1,  # so that Python shows the same text once
+    )
 
 
 def tensors_of(data: Any) -> list[Tensor]:
@@ -142,6 +151,15 @@ class Replay:
                 self._warm = True
         returned: T = self._returned
         return returned
+
+    def or_run(self, function: Callable[[], T]) -> T:
+        """The same. If torch cannot record the function, this and all later calls run it."""
+        try:
+            return self(function)
+        except Unrecordable as error:
+            warn_unrecordable(in_short(error))
+            self._device = None
+            return function()
 
 
 @cache

@@ -5,7 +5,6 @@ A batch is small. On a GPU, most of the time of an update therefore goes into la
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pivotal.errors import in_short
-from pivotal.models.replay import Replay, Unrecordable
+from pivotal.models.replay import Replay, Unrecordable, warn_unrecordable
 from pivotal.problem.batch import Batch
 from pivotal.problem.fixed_batches import FixedBatches, Unfit
 from pivotal.problem.problem import Problem
@@ -151,11 +150,7 @@ class Passes(Generic[Inputs, Seen]):
         them."""
         reason = in_short(error)
         if not isinstance(error, Unfit):
-            warnings.warn(
-                "The updates of this search cannot be replayed as a CUDA graph. The search is slower, but computes the "
-                f"same ({reason}).",
-                stacklevel=1,  # shown once, although the search and each fit say it
-            )
+            warn_unrecordable(reason)
         fixed.abandon(reason)
         self._account.recorded -= 1
         self._run_plainly(reason)
