@@ -212,7 +212,7 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: plant().model.intervened("runs/a", "singular"), "finding.intervention, not 'runs/a'"),
         (lambda: plant().model.next_words("The man", k="a"), "k must be a whole number"),
         (lambda: pivotal.transfer("runs/a", plant().model, "planted"), "finding.intervention, not 'runs/a'"),
-        (lambda: pivotal.evaluate("runs/a"), r"is evaluated on a Problem, such as pivotal\.Problem"),
+        (lambda: pivotal.evaluate("runs/a", None), r"is evaluated on a Problem, such as pivotal\.Problem"),
         (lambda: pivotal.certify("runs/a", "planted"), "is evaluated on a Problem, .* but this is 'planted'"),
         (lambda: pivotal.find("planted", {"prefix": ["The man"]}), "words for two labels"),
         (lambda: pivotal.find("planted", 3), r"pairs or rows, not int\."),

@@ -74,7 +74,7 @@ class Evaluation:
 
 def evaluate(
     intervention: Intervention,
-    problem: Problem | None = None,
+    problem: Problem,
     *,
     train: Problem | None = None,
     controls: int = 0,
