@@ -1,6 +1,5 @@
 """`pivotal eval-lm`."""
 
-import json
 import statistics
 from pathlib import Path
 
@@ -41,9 +40,9 @@ def cells(table: str, name: str) -> list[str]:
 
 def test_several_seeds_are_columns_of_one_table(pivotal, seeds, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
-    done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--out", tmp_path / "all.json", "-q")
+    asked = ("eval-lm", *seeds, "--text", tmp_path / "text.txt", "-q")
+    done, figures = pivotal(*asked), pivotal(*asked, "--json").json["models"]
     assert done.code == 0
-    figures = json.loads((tmp_path / "all.json").read_text())["models"]
     assert [one["model"] for one in figures] == ["seed-0", "seed-1"]
     assert "Perplexity on 12 tokens of text.txt" in done.out and "published" not in done.out
     values = [100 * one["agreement"][0]["shares"]["namepp"]["value"] for one in figures]
@@ -78,8 +77,5 @@ def test_a_model_without_the_words_stands_beside_the_others(pivotal, seeds, tmp_
     assert " ".join(done.out.split()).count("small cannot score any of the 300 pairs") == 1
 
 
-def test_bad_input(pivotal, seeds, tmp_path):
+def test_bad_input(pivotal, seeds):
     pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")
-    (tmp_path / "thesis.json").write_text("mine")
-    pivotal("eval-lm", seeds[0], "--out", tmp_path / "thesis.json").refused("exists already", "--overwrite")
-    assert (tmp_path / "thesis.json").read_text() == "mine"

@@ -27,9 +27,9 @@ def corpus(tmp_path_factory) -> Path:
 def test_a_fitted_basis_is_searched_by_its_folder(model, corpus, tmp_path):
     out = tmp_path / "pca"
     made = fit_basis(model, "hidden", corpus=corpus, out=out)
-    assert made.coordinates == 24 and made.site == "hidden.0"
+    assert made.basis.coordinates == 24 and made.site == "hidden.0"
     problem = Problem(model, PlantedAgreement().pairs()[:20], sites=f"hidden.0@pca:{out}")
-    assert len(problem.space) == made.coordinates
+    assert len(problem.space) == made.basis.coordinates
     states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500)
     z = problem.model.bases["hidden.0@pca"].encode(states)
     assert (z.var(0).diff() < 1e-4).all(), "by falling variance"

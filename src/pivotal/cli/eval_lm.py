@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from pivotal.cli import complete, shared_options, terminal
 from pivotal.cli.shared_options import argument
 from pivotal.errors import PivotalError
-from pivotal.files import check_output, write_text
 from pivotal.options import check_least
 from pivotal.questions.question import Dtype
 
@@ -33,10 +32,6 @@ class AssessOptions:
     """cpu, cuda, cuda:1 … Default: a GPU if there is one."""
     dtype: Dtype | None = None
     """Number format of the model; half precision needs a GPU."""
-    out: Path | None = None
-    """Also write all figures to this JSON file."""
-    overwrite: bool = False
-    """Replace the file of --out if it exists."""
 
     def __post_init__(self) -> None:
         check_least(self, tokens=1)
@@ -59,14 +54,11 @@ def eval_lm(
     """Evaluate language models: perplexity on a text, and how often they prefer the verb that agrees."""
     from pivotal.lm.assess import assess
     from pivotal.models import load_model
-    from pivotal.records.serial import encode
     from pivotal.watch import display
 
-    text, out = options.text, options.out
+    text = options.text
     if options.tokens is not None and text is None:
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
-    if out is not None:
-        check_output(out, overwrite=options.overwrite)
     phenomena = ["number-agreement", *(options.pairs or [])]
     assessments = []
     with display(quiet) as watch:
@@ -77,11 +69,9 @@ def eval_lm(
         for name, model in zip(names, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=options.tokens, watch=watch)
             assessments.append(dataclasses.replace(done, model=name))
-    figures = {"command": terminal.command(), "models": list(map(dataclasses.asdict, assessments))}
-    if out is not None:
-        write_text(out, encode(figures) + "\n")
     if json:
-        terminal.as_json(figures)
+        models_shown = list(map(dataclasses.asdict, assessments))
+        terminal.as_json({"command": terminal.command(), "models": models_shown})
         return
     if text is not None:
         _print_perplexity(assessments)

@@ -54,21 +54,23 @@ def fit_basis(
     from pivotal.jobs.fit_basis import one_site
     from pivotal.models import load_model
     from pivotal.records.run import Progress
+    from pivotal.records.serial import plain
     from pivotal.watch import display
 
     lm = load_model(model, device=options.device)
+    folder = Path(options.out or f"bases/{slug(lm.name, one_site(lm, site).name)}")
     with display(quiet) as watching:
         made = fit(
             lm,
             site,
             corpus=options.sentences,
-            out=Path(options.out or f"bases/{slug(lm.name, one_site(lm, site).name)}"),
+            out=folder,
             tokens=options.tokens,
             overwrite=options.overwrite,
             progress=lambda done, total: watching.progress(Progress("reading", done, total)),
         )
     if json:
-        terminal.as_json({**vars(made), "folder": str(made.folder)})
+        terminal.as_json({"folder": str(folder), **plain(made)})
         return
-    terminal.line(f"{made.coordinates:,} coordinates of {made.site}, fitted to {made.states:,} states.")
-    terminal.line(f"Written to {made.folder}; search it with --sites {made.site}@pca:{made.folder}")
+    terminal.line(f"{made.basis.coordinates:,} coordinates of {made.site}, fitted to {made.states:,} states.")
+    terminal.line(f"Written to {folder}; search it with --sites {made.site}@pca:{folder}")

@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 def list_names(
     kind: Annotated[
         Literal["models", "phenomena", "searches", "masks", "bases", "recipes", "exports", "runs"],
-        argument("What to list"),
+        argument("What to list."),
     ],
     folder: Annotated[str | None, argument(f"For runs: the folder that holds them. Default: {RUNS}.")] = None,
     json: shared_options.Json = False,

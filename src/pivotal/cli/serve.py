@@ -20,7 +20,7 @@ def serve(
     browser: Annotated[bool, in_output("Open the page in a browser.", "--open")] = False,
     device: shared_options.Device = None,
 ) -> None:
-    """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.
+    """Serve a live page: type a sentence, set the units of a run, and see what the model predicts.
 
     For a folder of runs, such as runs/, the page starts with a table of them. The page can try your own pairs and start
     a search. Only this machine can reach it. Ctrl-C stops the server and saves a running search.

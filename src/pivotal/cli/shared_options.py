@@ -48,10 +48,10 @@ def argument(text: str, **more: Any) -> Any:
 
 _NOT_ASKED = ("split_seed", "keep")
 """Fields of `Question` that are not options of every verb."""
-_ARGUMENTS = {"model": complete.models, "phenomenon": complete.phenomena}
+_ARGUMENTS = ("model", "phenomenon")
 """Fields of `Question` that are arguments."""
 _COMPLETED = {
-    **{"model": complete.models, "keep": complete.phenomena, "like": complete.phenomena},
+    **{"model": complete.models, "phenomenon": complete.phenomena, "keep": complete.phenomena},
     **{"search": complete.searches, "to": complete.exports},
 }
 _PANELS = {
@@ -95,7 +95,7 @@ def _field(option: Option, settings: type, help_panel: str = QUESTION) -> inspec
     kind = str | None if option.name == "test" else option.type  # typer has no unions
     about: Any
     if settings is Question and option.name in _ARGUMENTS:
-        about = typer.Argument(help=option.help, autocompletion=_ARGUMENTS[option.name])
+        about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
     else:
         declare = panel(_PANELS.get(option.name, getattr(settings, "help_panel", help_panel)))
         flags = [f"--{option.name.replace('_', '-')}"] if option.type is bool else []  # without --no-…
@@ -162,7 +162,7 @@ class RunOptions:
     run: int | None = None
     """Which run of the folder, by number. Default: the best run on training pairs."""
     model: str | None = None
-    """The model, if it has moved since the run."""
+    """The model, if it is no longer where the run found it."""
     priming: str | None = None
     """Text that the model reads before every sentence. Default: the run's."""
     dtype: Dtype | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -25,16 +24,6 @@ _TOGETHER = 64
 """Sentences that are read at once."""
 
 
-@dataclass(frozen=True)
-class FittedBasis:
-    """What was fitted, for the user."""
-
-    folder: Path
-    site: str
-    states: int
-    coordinates: int
-
-
 def fit_basis(
     model: LanguageModel,
     site: str,
@@ -44,7 +33,7 @@ def fit_basis(
     tokens: int = 200_000,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> FittedBasis:
+) -> BasisRecord:
     """Fit principal components of a site to a text, one sentence per line, and write them to a folder.
 
     At most `tokens` tokens are read. By default the text is the bundled one, which is short. The folder is then named
@@ -64,7 +53,7 @@ def fit_basis(
             basis=basis.card(),
         )
         write_folder(folder, basis, record)
-    return FittedBasis(folder, fitted.name, len(states), basis.coordinates)
+    return record
 
 
 def one_site(model: LanguageModel, pattern: str) -> Site:

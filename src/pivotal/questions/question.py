@@ -68,7 +68,7 @@ class Question:
     priming: str | None = None
     """Text that the model reads before every sentence. Default: the start token that it was trained with, if known."""
     dtype: Dtype | None = None
-    """Number format of the model; half precision needs a GPU. Default: the model's own."""
+    """Number format of the model; half precision needs a GPU. Default: float32."""
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds have the same held-out pairs. Default: `seed`."""
     lower: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_no_other_files, disk, locked, remove_partials, write_text
+from pivotal.files import check_no_other_files, disk, locked, remove_partials, slug, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, SUMMARY, RunFolder, holds_run
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe
@@ -21,7 +20,7 @@ RUNS = "runs"
 
 
 def default_folder(recipe: Recipe) -> Path:
-    return Path("runs") / ("study-" + (re.sub(r"[^\w.]+", "-", recipe.name).strip("-.") or "unnamed"))
+    return Path("runs") / f"study-{slug(recipe.name) or 'unnamed'}"
 
 
 def check_folder(path: Path, recipe: Recipe) -> None:
