@@ -78,11 +78,17 @@ def test_too_few_random_sets_and_random_sets_that_do_as_well():
     assert steps(summary(p=0.3))[0].startswith("Random sets of the same size do as well")
 
 
-def test_side_effects_can_be_bounded_if_they_were_not():
+def test_side_effects_have_two_cures_each_named_where_it_was_not_tried():
     text = TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 61.0})
     for collected in (evidence(text=text), evidence(effects=(effect(0.7),))):
-        assert steps(summary(collected))[0].startswith("Bound the side effects: --keep text")
-        assert steps(replace(summary(collected), max_kl=0.1)) == [CERTIFY]
+        found = summary(collected)
+        learn, bound = steps(found)
+        assert learn.startswith("Search with --objective counterfactual")
+        assert bound.startswith("Bound the side effects: --keep text")
+        assert steps(replace(found, objective="counterfactual")) == [bound, CERTIFY]
+        assert steps(replace(found, max_kl=0.1)) == [learn, CERTIFY]
+        without = replace(found, runs=(replace(found.best_run, fidelity=None),))
+        assert steps(without)[0] == bound
 
 
 def test_unnatural_values_have_a_cure():

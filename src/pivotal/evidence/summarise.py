@@ -88,6 +88,7 @@ def summarise(
         phenomenon=test.pairs.name,
         steps=test.steps,
         values=test.values,
+        objective=train.objective,
         labels=test.labels,
         all_units=len(test.space),
         flip_accuracy=handed.flip_accuracy,

@@ -9,7 +9,7 @@ from typing import Any
 from pivotal.records.evidence import Effect, Evidence, Share, TextCost, Verdict
 from pivotal.records.frame import to_frame
 from pivotal.records.serial import Number, Record
-from pivotal.units import Steps, Values
+from pivotal.units import Objective, Steps, Values
 
 
 class Fidelity(Record, frozen=True, omit_defaults=True, kw_only=True):
@@ -205,6 +205,8 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     values: Values
     """What units could be set to. With `interchange` all scores are of the interchange, and the values of the runs are
     means of the states that it sets units to."""
+    objective: Objective = "flips"
+    """What the search learned to change: the preference between the asked words, or the whole prediction."""
     labels: tuple[str, str]
     """The two labels, which are also the directions."""
     all_units: int

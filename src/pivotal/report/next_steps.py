@@ -13,6 +13,7 @@ from pivotal.report.tables import percent
 
 _MOST = 2
 _CERTIFY = "`pivotal certify` tests whether each unit is needed and whether other units would suffice."
+_SIDE_EFFECTS = ("through the model", "ordinary text", "other phenomena")
 _DROP = 0.2
 """The least loss of training flips on the way to the final units for which more units are suggested."""
 _HARDLY, _MOSTLY = 0.1, 0.5
@@ -79,8 +80,14 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
         )
     if checks["natural values"].passed is False and checks["natural values"].cure:
         yield checks["natural values"].cure
+    side_effects = {name for name in _SIDE_EFFECTS if checks[name].passed is False}
+    if side_effects and summary.objective == "flips" and summary.best_run.fidelity is not None:
+        yield (
+            "Search with --objective counterfactual, which learns the whole prediction after the counterfactual prefix "
+            "instead of two words. Such units often have fewer side effects."
+        )
     free = summary.kept is None and summary.max_kl is None
-    if free and any(checks[name].passed is False for name in ("ordinary text", "other phenomena")):
+    if free and side_effects - {"through the model"}:
         yield "Bound the side effects: --keep text, --keep with a question that must not change, or --max-kl."
     if summary.evidence is None or summary.evidence.level != "full":
         yield "Make the missing checks: repeat the command with --evidence full."
