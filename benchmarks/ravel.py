@@ -473,14 +473,16 @@ def known(args: argparse.Namespace, model: LanguageModel) -> dict[str, list[Inst
     return instances(model, ravel, right, sizes)
 
 
-def look(model: LanguageModel, those: dict[str, list[Instance]], layers: Sequence[int]) -> None:
+def look(
+    model: LanguageModel, those: dict[str, list[Instance]], layers: Sequence[int], targets: Sequence[str]
+) -> None:
     """Print how many instances there are, and what an exchange of whole layers does to them."""
     for split, some in those.items():
         counts = {
             name: sum(one.attribute == name for one in some) for name in {one.attribute for one in some}
         }
         print(split, counts, flush=True)
-    for target in sorted({one.attribute for one in those["val"]}):
+    for target in targets or sorted({one.attribute for one in those["val"]}):
         on = Exchanges(model, those["val"], target)
         print(f"{target}, untouched: {_said(scores(on, on.hits(None)))}")
         for layer in layers:
@@ -518,7 +520,8 @@ def main() -> int:
         model = load_model(args.model, device="cpu")
         those = known(args, model)
         if args.layer is None:
-            look(model, those, args.layers or range(1, len(model.layers), max(1, len(model.layers) // 6)))
+            layers = args.layers or range(1, len(model.layers), max(1, len(model.layers) // 6))
+            look(model, those, layers, args.attributes)
             return 0
         for target in args.attributes:
             setup = Setup(model, target, args.layer, those, args.updates, args.rate, args.seed)
