@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from pivotal.errors import PivotalError, did_you_mean, in_short, nearest
+from pivotal.errors import PivotalError, did_you_mean, nearest
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
@@ -68,6 +68,14 @@ class Place:
         """The value as text with single spaces, not empty."""
         self._require_kind(yaml.ScalarNode, "text", example)
         return " ".join(cast(str, cast(yaml.Node, self.node).value).split())
+
+    def plain(self) -> Any:
+        """A text as it is, the items of a list, or the entries of a mapping; all of them are texts."""
+        if self.is_mapping:
+            return {key: part.plain() for key, part in self._parts()}
+        if self.is_text:
+            return cast(yaml.Node, self.node).value
+        return [part.plain() for _, part in self._parts()]
 
     def positive_number(self) -> int:
         text = self.text("100")
@@ -159,19 +167,6 @@ def compose(text: str, source: str, what: str, cure: str = "") -> Place:
     if root is not None:
         _check(root, source)
     return Place(source, root, what)
-
-
-def parse(text: str, source: str, what: str) -> tuple[Any, Place]:
-    """The content of a YAML text with numbers and truth values, and the place of each part."""
-    place = compose(text, source, what)
-    try:
-        content = None if place.node is None else yaml.SafeLoader("").construct_document(place.node)
-    # Such as a number of thousands of digits, the 99th of a month, or text with the tag of a truth value.
-    except (ValueError, LookupError, AttributeError) as error:
-        raise PivotalError(f"{source}: a value cannot be read ({in_short(error)}).") from None
-    except yaml.MarkedYAMLError as error:
-        raise PivotalError(f"{_at(source, error.problem_mark)}: {error.problem}.") from None
-    return content, place
 
 
 def _check(root: yaml.Node, source: str) -> None:

@@ -93,7 +93,7 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern():
 LAUGHS = "\n".join(f"  a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]" for i in range(9))
 AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}}]" for i in range(26))
 WRONG = [
-    ("runs: 2", "rums: 2", "toy.yaml, line 3, column .*: there is no key 'rums' here. Did you mean 'runs'?"),
+    ("runs: 2", "rums: 2", "toy.yaml, line 3, column .*: there is no key 'rums' in a recipe. Did you mean 'runs'?"),
     ("kl_weight: 0", "kl_wight: 0", r"line 8, .* \(cell 'planted, without KL'\): 'kl_wight' .* mean 'kl_weight'?"),
     ("updates: 40", "updtes: 40", "line 5, column .*: 'updtes' is neither .* Did you mean 'updates'?"),
     ("updates: 40", "updates: many", "'updates' of 'learned' takes a whole number, not 'many'"),
@@ -102,14 +102,14 @@ WRONG = [
     ("label: with KL", "label: without KL", "two cells are named"),
     ("kl_weight: 1", "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3", "'kl_weight' is also in another axis"),
     ("kl_weight: 1", "kl_weight: 0", "'planted, without KL' and 'planted, with KL' are the same"),
-    ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
+    ("kl: [", "kl: 3 #[", "line 8, column 3: 'kl' is a list, not text. Example"),
     ("name: toy", "name: ''", "line 1, column .*: A study needs a name"),
     ("cpus: 1", "cpus: one", "line 12, column .*: Option 'cpus' of 'resources' takes"),
     ("runs: 4", "runs: 0", "line 8, .*runs must be 1 or more, but it is 0"),
     ("pool: model", "pol: model", "line 11, column .*: 'table' has no option 'pol'. Did you mean 'pool'?"),
     ("pool: model", "across: modl", "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?"),
     ("max-units: 2", "max-units: 2, max_units: 3", "line 10, .*: 'max_units' is also at .*toy.yaml, line 10"),
-    (GOOD, "- a list", "A recipe is a mapping"),
+    (GOOD, "- a list", "a recipe is a mapping, not a list"),
     (GOOD, "name: empty", "a study needs cells"),
     (GOOD, f"name: x\ngrid:\n{AXES}\n", r"line 2, column 1: a study has at most 10,000 cells, not 67,"),
     (GOOD, f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", "has no aliases"),

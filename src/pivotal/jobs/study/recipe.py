@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import asset, read_text
 from pivotal.options import build, check_least, options_of
-from pivotal.yaml_places import Place, parse
+from pivotal.yaml_places import Place, compose
 
 LABEL = "label"
 MOST_CELLS = 10_000
@@ -147,30 +147,18 @@ _PARTS: tuple[str, ...] = ("defaults", "grid", "also", "table", "resources")
 
 def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     """The recipe in a YAML text. PivotalError, with the line, if it is not valid."""
-    content, place = parse(text, source, "a recipe")
-    content = _mapping(content, place, "A recipe")
-    known = [*(option.name for option in options_of(Top)), *_PARTS]
-    if unknown := [key for key in content if key not in known]:
-        key = unknown[0]
-        raise PivotalError(f"{place.within(key)}: there is no key '{key}' here.{did_you_mean(key, known)}")
-    parts = {key: content.pop(key) for key in _PARTS if key in content}
-    top = _build(Top, content, place, "a recipe")
-    resources = _part(Resources, parts, "resources", place)
-    drafts = [
-        *_grid(parts.get("grid"), place.within("grid")),
-        *_also(parts.get("also", []), place.within("also")),
-    ]
-    if not drafts:
-        raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
-    table = _part(TableLayout, parts, "table", place)
+    place = compose(text, source, "a recipe")
+    given = place.fields([*(option.name for option in options_of(Top)), *_PARTS])
+    top = _build(Top, {key: part for key, part in given.items() if key not in _PARTS}, place, "a recipe")
+    drafts = [*_grid(given.get("grid")), *_also(given.get("also"))]
+    place.require(drafts, "a study needs cells, but neither 'grid' nor 'also' has any.")
+    table = _part(TableLayout, given.get("table"))
     axes = {axis for draft in drafts for axis in draft.label}
     for key, axis in (("pool", table.pool), ("across", table.across)):
-        if axis is not None and axis not in axes:
-            raise PivotalError(
-                f"{place.within('table', key)}: '{key}' must name an axis of the cells, but '{axis}' is not one."
-                + did_you_mean(axis, axes)
-            )
-    defaults, places = _settings(parts.get("defaults", {}), place.within("defaults"), "'defaults'")
+        if axis is not None:
+            rule = f"'{key}' must name an axis of the cells"
+            place.within("table", key).require_known(axis, axes, rule)
+    defaults, places = _settings(given["defaults"]) if "defaults" in given else ({}, {})
     return Recipe(
         **vars(top),
         drafts=tuple(
@@ -178,61 +166,53 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
             for draft in drafts
         ),
         table=table,
-        resources=resources,
+        resources=_part(Resources, given.get("resources")),
         text=text,
         source=source,
     )
 
 
-def _grid(grid: Any, place: Place) -> list[Draft]:
+def _grid(grid: Place | None) -> list[Draft]:
     """The product of the axes, the last one fastest."""
     if grid is None:
         return []
-    axes = []
-    for axis, entries in _mapping(grid, place, "'grid'").items():
-        at = place.within(axis)
-        if not isinstance(entries, list) or not entries:
-            raise PivotalError(f"{at}: an axis of 'grid' is a list of values, but '{axis}' is {entries!r}.")
-        axes.append([_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)])
-    if (cells := prod(map(len, axes))) > MOST_CELLS:
-        raise PivotalError(f"{place}: a study has at most {MOST_CELLS:,} cells, not {cells:,}. Split it.")
-    return [_joined(chosen) for chosen in product(*axes)] if axes else []
+    axes = [
+        [_choice(axis, entry) for entry in entries.items("[1, 2]")]
+        for axis, entries in grid.entries().items()
+    ]
+    cells = prod(map(len, axes))
+    grid.require(cells <= MOST_CELLS, f"a study has at most {MOST_CELLS:,} cells, not {cells:,}. Split it.")
+    return [_joined(chosen) for chosen in product(*axes)]
 
 
-def _choice(axis: str, entry: Any, place: Place) -> Draft:
+def _choice(axis: str, entry: Place) -> Draft:
     """One entry of an axis: a value of the setting with the name of the axis, or settings with a label."""
-    if not isinstance(entry, dict):
-        setting = axis.replace("-", "_")
-        return Draft({axis: _text(entry)}, {setting: entry}, {setting: str(place)})
-    settings, places = _settings(entry, place, f"An entry of '{axis}'")
-    label = settings.pop(LABEL, None)
-    if label is None:
-        label = ", ".join(_text(value) for value in settings.values())
-    return Draft({axis: _text(label)}, settings, places)
+    if not entry.is_mapping:
+        setting, value = axis.replace("-", "_"), entry.plain()
+        return Draft({axis: str(value)}, {setting: value}, {setting: str(entry)})
+    settings, places = _settings(entry)
+    label = settings.pop(LABEL, None) or ", ".join(map(str, settings.values()))
+    return Draft({axis: str(label)}, settings, places)
 
 
-def _settings(given: Any, place: Place, what: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _settings(given: Place) -> tuple[dict[str, Any], dict[str, str]]:
     """Settings and their places, both by name with underscores."""
     settings: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for key, value in _mapping(given, place, what).items():
-        name, at = key.replace("-", "_"), str(place.within(key))
-        if name in settings:
-            raise PivotalError(f"{at}: '{name}' is also at {places[name]}. Remove one.")
-        settings[name], places[name] = value, at
+    for key, value in given.entries().items():
+        name = key.replace("-", "_")
+        value.require(name not in settings, f"'{name}' is also at {places.get(name)}. Remove one.")
+        settings[name], places[name] = value.plain(), str(value)
     return settings, places
 
 
-def _also(entries: Any, place: Place) -> list[Draft]:
-    if not isinstance(entries, list):
-        raise PivotalError(f"{place}: 'also' is a list of cells, each a mapping, not {entries!r}.")
+def _also(entries: Place | None) -> list[Draft]:
     drafts = []
-    for i, entry in enumerate(entries):
-        settings, places = _settings(entry, place.within(i), "A cell")
-        label = settings.pop(LABEL, None) or {key: _text(value) for key, value in settings.items()}
-        if not isinstance(label, dict):
-            label = {"cell": label}
-        drafts.append(Draft({str(axis): _text(value) for axis, value in label.items()}, settings, places))
+    for entry in [] if entries is None else entries.items():
+        settings, places = _settings(entry)
+        label = settings.pop(LABEL, None) or settings
+        label = label if isinstance(label, dict) else {"cell": label}
+        drafts.append(Draft({axis: str(value) for axis, value in label.items()}, dict(settings), places))
     return drafts
 
 
@@ -249,29 +229,13 @@ def _joined(parts: Sequence[Draft]) -> Draft:
     return whole
 
 
-def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise PivotalError(f"{place}: {what} is a mapping, `key: value`, but it is {value!r}.")
-    for key in value:
-        if not isinstance(key, str):
-            raise PivotalError(f"{place}: the keys of {what} are text, but one is {key!r}. Put it in quotes.")
-    return dict(value)
+def _part(cls: type[T], place: Place | None) -> T:
+    """A part of a recipe, with the fields of `cls`."""
+    return cls() if place is None else _build(cls, place.entries(), place, place.name)
 
 
-def _part(cls: type[T], parts: Mapping[str, Any], key: str, place: Place) -> T:
-    """The part of a recipe under `key`, with the fields of `cls`."""
-    at = place.within(key)
-    return _build(cls, _mapping(parts.get(key, {}), at, f"'{key}'"), at, f"'{key}'")
-
-
-def _build(cls: type[T], values: Mapping[str, object], place: Place, what: str) -> T:
+def _build(cls: type[T], values: Mapping[str, Place], place: Place, what: str) -> T:
     try:
-        return build(cls, values, what)
+        return build(cls, {key: value.plain() for key, value in values.items()}, what)
     except PivotalError as error:
-        raise PivotalError(f"{place.within(error.field) if error.field else place}: {error}") from None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    return str(value)
+        raise values.get(error.field, place).error(str(error)) from None
