@@ -58,7 +58,7 @@ def test_patterns_that_match_nothing_are_refused(pattern):
 
 @pytest.mark.parametrize("pattern", ["mlp.10-99", "mlp.5-3", "mlp.12-14", "attn.0,mlp.11-12"])
 def test_a_range_goes_up_and_stays_within_the_model(pattern):
-    said = rf"{pattern.rpartition(',')[2]}' leaves the model's layers, 0 to 11. .*mlp\.0-11"
+    said = rf"{pattern.rpartition(',')[2]}' leaves the layers 0 to 11. .*mlp\.0-11"
     with pytest.raises(PivotalError, match=said):
         select_sites(GPT, pattern)
 
@@ -72,7 +72,7 @@ def test_a_space_has_different_sites(sites):
 @pytest.mark.parametrize(
     ("unit", "message"),
     [
-        (Unit("mlp.0", 0), r"not in the sites hidden.0, hidden.1.*model that it was found in"),
+        (Unit("mlp.0", 0), r"not in the sites hidden.0, hidden.1. Include"),
         (Unit("hidden.0", 650), "has 650 units; there is no hidden.0:650"),
         (Unit("hidden.1", -1), "there is no hidden.1:-1"),
     ],

@@ -153,8 +153,7 @@ class UnitSpace:
         """The flat id of a unit. Raises PivotalError if the unit is not among the sites."""
         if unit.site not in self._placed:
             raise PivotalError(
-                f"Unit {unit} is not in the sites {', '.join(s.name for s in self.sites)}. Include its site, or use "
-                "the model that it was found in."
+                f"Unit {unit} is not in the sites {', '.join(s.name for s in self.sites)}. Include its site."
             )
         site, where, _ = self._placed[unit.site]
         if not 0 <= unit.index < site.width:

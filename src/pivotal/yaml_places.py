@@ -104,10 +104,8 @@ class Place:
         found = self.entries()
         for key, part in found.items():
             if key not in known:
-                raise part.error(
-                    f"there is no key '{key}' in {self.name}.{did_you_mean(key, known)} A text with braces or colons "
-                    "is put in quotes."
-                )
+                quotes = " Put a text with braces or colons in quotes."
+                raise part.error(f"there is no key '{key}' in {self.name}.{did_you_mean(key, known)}{quotes}")
         for key in required:
             near = nearest(key, found)
             guess = f" It has '{near}': did you mean '{key}'?" if near else ""

@@ -137,8 +137,8 @@ def test_a_transformer_in_memory_is_not_moved():
         (Recurrent(), list(range(27)), "needs its words"),
         (Recurrent(), {"a": 1, "b": 2}, r"ids of 2 words must be 0 to 1, not \[1, 2\]"),
         (Recurrent(), {"a": 0, "b": "x"}, "must be 0 to 1"),
-        (Recurrent(), ["a"], r"one word for each row .* but Recurrent has 49 rows and 1 words"),
-        (["a"], Recurrent(), r"a path or a torch module, but this is a list\. The model comes first"),
+        (Recurrent(), ["a"], r"embedding has 49 rows, but 1 words were given"),
+        (["a"], Recurrent(), r"a path or a torch module, but this is a list"),
         (random_model("llama").model, tokenizer(), r"unlike LlamaModel\. Load an AutoModelForCausalLM"),
         (
             T5ForConditionalGeneration(T5Config(vocab_size=14, d_model=16, num_layers=1)),

@@ -15,8 +15,8 @@ PLANTED = plant().model
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"priming": "The"}, r"states the priming 'The', .* Load it with priming='The'\."),
-        ({"dtype": "float64"}, r"in float32\. Load it with dtype='float64'\."),
+        ({"priming": "The"}, r"with another priming than .* Load it with priming='The'\."),
+        ({"dtype": "float64"}, r"loaded in float32, .* Load it with dtype='float64'\."),
     ],
 )
 def test_another_model_is_refused_before_anything_is_written(how, said, tmp_path):

@@ -69,7 +69,7 @@ def test_a_search_that_lost_its_flips_needs_more_units_or_updates():
 
 def test_a_direction_that_never_flips_is_pointed_out():
     made = steps(with_run(by_direction={"one": HIGH, "many": NONE}))
-    assert made[1].startswith("Look at the sentences to flip to “many” on the page: 0.0% of them flip.")
+    assert made[1].startswith("Look at the sentences to flip to “many”: 0.0% of them flip.")
 
 
 def test_too_few_random_sets_and_random_sets_that_do_as_well():

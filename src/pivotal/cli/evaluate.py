@@ -161,8 +161,7 @@ def _print_transfer(transfer: Transfer) -> None:
     if effects and not any(effect.flipped is not None for effect in effects):
         first, second = transfer.directions
         terminal.line(
-            f"The labels are not {first} and {second}, so accuracy is shown instead of flips. Map them with --labels "
-            f"LABEL={first},LABEL={second}."
+            f"With other labels, accuracy is shown instead of flips. Map them: --labels X={first},Y={second}."
         )
     for row in transfer.rows:
         if row.effect is None:

@@ -45,10 +45,7 @@ def trace(
     options: TraceOptions,
     sentence: Annotated[
         str | None,
-        argument(
-            "A sentence with the word asked about, e.g. “The doctor near the cars admires it”. Words after it are "
-            "ignored."
-        ),
+        argument("A sentence with the word asked about, e.g. “The doctor near the cars admires it”."),
     ] = None,
     json: shared_options.Json = False,
 ) -> None:

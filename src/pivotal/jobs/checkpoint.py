@@ -145,6 +145,5 @@ class RunCheckpoint:
 
     def unusable(self, error: BaseException) -> PivotalError:
         return PivotalError(
-            f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
-            f"({in_short(error)}). {_CURE}"
+            f"{self._path} is no complete checkpoint of this run ({in_short(error)}). {_CURE}"
         )

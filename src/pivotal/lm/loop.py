@@ -97,9 +97,7 @@ class TrainingCourse:
         last = max(self.folders.snapshot_tokens, default=0)
         if last > tokens:
             raise PivotalError(
-                f"The training reads {tokens:,} tokens in total, but a snapshot is requested at {last:,}. "
-                "Remove it, or raise --epochs.",
-                "snapshots",
+                f"The training reads {tokens:,} tokens, fewer than the snapshot at {last:,}.", "snapshots"
             )
 
     def _take_snapshots(self) -> None:

@@ -138,9 +138,7 @@ def snapshot_tokens(numbers: str | Sequence[int]) -> tuple[int, ...]:
     increasing = all(before < after for before, after in zip((0, *parsed), parsed, strict=False))
     if not increasing or not all(map(float.is_integer, parsed)):
         raise PivotalError(
-            "snapshots must be increasing numbers of tokens separated by commas, such as 10M,30M,1B, but they are "
-            f"{numbers!r}.",
-            "snapshots",
+            f"snapshots are increasing numbers, such as 10M,30M,1B, not {numbers!r}.", "snapshots"
         )
     return tuple(map(int, parsed))
 

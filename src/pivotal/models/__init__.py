@@ -67,8 +67,7 @@ def load_model(
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():
         what = "the name is empty" if isinstance(spec, str) else f"this is a {type(spec).__name__}"
         raise PivotalError(
-            f"A model is a name (`pivotal list models`), a path or a torch module, but {what}. The model comes first, "
-            "then its tokenizer or words."
+            f"A model is a name, a path or a torch module, but {what}. Give it first, then its tokenizer or words."
         )
     if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
         raise PivotalError(f"{spec} has its own words and name. Leave those that were given with it out.")

@@ -156,8 +156,7 @@ class LanguageModel(ABC):
         sites = {site.name: site for site in self.sites}
         if site not in sites:
             raise PivotalError(
-                f"A unit is a site and an index, such as {self.sites[0].name}:0, but {name!r} names no site of "
-                f"{self.name}.{did_you_mean(site, sites)}"
+                f"A unit is named as {self.sites[0].name}:0, but {name!r} names no site.{did_you_mean(site, sites)}"
             )
         there = sites[site]
         if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):

@@ -155,7 +155,6 @@ def as_memory_allows(model: LanguageModel, passes: Callable[[], T]) -> T:
             torch.cuda.empty_cache()
         # Warned from one place, whoever asked for the passes, so that Python shows the same text once.
         warnings.warn(
-            f"Out of memory: continuing with half as many nodes at once, {model.batch_nodes} "
-            "(--batch-nodes sets it from the start).",
+            f"Out of memory: continuing with half as many nodes at once (--batch-nodes {model.batch_nodes}).",
             stacklevel=1,
         )

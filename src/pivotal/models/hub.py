@@ -57,6 +57,5 @@ def fetch(spec: str, patterns: Sequence[str]) -> Path | None:
             ) from None
         here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
         raise PivotalError(
-            f"{here}Cannot download the Hugging Face repository {named[1]} ({in_short(error)}). "
-            "Without a network, give the path of a local folder."
+            f"{here}Cannot download {named[1]} from the Hugging Face hub ({in_short(error)}). Give a local folder."
         ) from None

@@ -45,8 +45,7 @@ def wrapped(
     words = _words(tokenizer, module)
     if (rows := embedding.num_embeddings) != len(words):
         raise PivotalError(
-            f"A recurrent module needs one word for each row of its embedding, but {type(module).__name__} has "
-            f"{rows:,} rows and {len(words):,} words were given."
+            f"The embedding has {rows:,} rows, but {len(words):,} words were given. Give one for each."
         )
     if not _is_its_parts(module):
         raise PivotalError(

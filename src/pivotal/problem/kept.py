@@ -120,11 +120,7 @@ class KeptSentences:
             read = sequences[before:]
             if not read or (stay.pairs is None and mostly_unknown(model, read)):
                 what = "does not know most of the words of" if read else "can read no sentence of"
-                raise PivotalError(
-                    f"{model.name} must be able to read what it keeps, but it {what} {stay.name}. Leave it out of "
-                    "--keep.",
-                    "keep",
-                )
+                raise PivotalError(f"{model.name} {what} {stay.name}. Leave it out of --keep.", "keep")
         return KeptSentences(tuple(sequences), tuple(cues), tuple(sentences))
 
 

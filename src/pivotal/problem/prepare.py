@@ -39,17 +39,15 @@ def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
     compared: any name may stand for any model.
     """
     if question.priming is not None and not model.vocabulary.is_priming(question.priming):
+        cure = f"Load it with priming={question.priming!r}."
         raise PivotalError(
-            f"The question states the priming {question.priming!r}, but {model.name} was loaded with another. Load it "
-            f"with priming={question.priming!r}.",
-            "priming",
+            f"{model.name} was loaded with another priming than the question's. {cure}", "priming"
         )
     dtype = str(model.dtype).removeprefix("torch.")
     if question.dtype is not None and model.dtype is not None and dtype != question.dtype:
+        cure = f"Load it with dtype={question.dtype!r}."
         raise PivotalError(
-            f"The question states the number format {question.dtype}, but {model.name} was loaded in {dtype}. Load it "
-            f"with dtype={question.dtype!r}.",
-            "dtype",
+            f"{model.name} was loaded in {dtype}, not in the question's format. {cure}", "dtype"
         )
     return model
 

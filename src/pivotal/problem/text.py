@@ -134,8 +134,7 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     if steps == "single" and _count(model, some, "every"):
         cures.append("The pairs have no cue: use --steps every, or give each pair a cue.")
     return " ".join(cures) or (
-        "Use words that the model knows and shorter texts, or another model. `pivotal check MODEL --words "
-        "WORD,WORD` shows what it knows."
+        "Use words that the model knows (`pivotal check MODEL --words WORD,WORD`), or another model."
     )
 
 

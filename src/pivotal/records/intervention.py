@@ -272,8 +272,7 @@ class Intervention:
         found = Intervention.of(card, values, active, bases)
         if card.fingerprint not in ("", found.fingerprint()):
             raise PivotalError(
-                f"{path} does not belong to the card beside it. If a run is being written there, repeat the command; "
-                "otherwise, copy the whole folder again."
+                f"{path} does not belong to the card beside it. Copy the folder again, or repeat what writes it."
             )
         return found
 

@@ -34,10 +34,7 @@ def next_steps(summary: Summary, certificate: Certificate | None = None) -> list
 
 def _question(checks: Mapping[str, Check]) -> Iterator[str]:
     if checks["both directions"].passed is False:
-        yield (
-            "Hold out more prefixes to flip to each label: write more sentences, or use a larger --test. `pivotal "
-            "check` counts them."
-        )
+        yield ("Hold out more prefixes to flip to each label: write more sentences, or use a larger --test.")
     if checks["the model knows it"].passed is not True and "the lists differ" not in checks:
         look = "See what the model knows: `pivotal check` shows by label and group how often it is right."
         yield checks["the model knows it"].cure or look
@@ -64,8 +61,8 @@ def _flips(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     worst = min(shares, key=lambda label: shares[label], default="")
     if worst and shares[worst] < _HARDLY and max(shares.values()) >= _MOSTLY:
         yield (
-            f"Look at the sentences to flip to “{worst}” on the page: {percent(shares[worst])} of them flip. --masks "
-            "per-direction chooses units for each direction."
+            f"Look at the sentences to flip to “{worst}”: {percent(shares[worst])} of them flip. --masks per-direction "
+            "chooses units for each direction."
         )
 
 
@@ -75,8 +72,7 @@ def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
         yield "Repeat the command with --controls 99: the verdict depends on how often random sets flip."
     elif control.passed is False and checks["flips"].passed is not False:
         yield (
-            "Random sets of the same size do as well. Try fewer units (--max-units), or values closer to those of real "
-            "sentences (--values natural or interchange)."
+            "Random sets of the same size do as well. Try fewer --max-units, or --values natural or interchange."
         )
     if checks["natural values"].passed is False and checks["natural values"].cure:
         yield checks["natural values"].cure

@@ -161,7 +161,7 @@ SLIPS = [
     ("kind: [paper, metal]", "kind: [paper]", "line 9, column 5: the forms of 'noun' are lists of equal length"),
     ("words: noun\n", "", "line 11, column 5: item 1 of 'templates' needs the key 'words'"),
     ("words: noun", "words: nuon", "line 10, column 1: 'words' is a list of the lexicon .* Did you mean 'noun'?"),
-    ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons in quotes"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' is not in .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of 'det', not 'plurl'"),
     ("saw {det}\"", "saw {adj}\"", "line 12, column 5: no slot of the prefix has a form for each label"),

@@ -203,8 +203,7 @@ def _check_defaults(recipe: Recipe, cells: Sequence[Cell]) -> None:
         if key not in known:
             searches = ", ".join(sorted({cell.search.name for cell in cells}))
             raise PivotalError(
-                f"{draft.place(key)}: '{key}' is neither a setting of a cell nor an option of a search of this recipe "
-                f"({searches}).{did_you_mean(key, known)}"
+                f"{draft.place(key)}: '{key}' is no setting of a cell or of {searches}.{did_you_mean(key, known)}"
             )
 
 

@@ -295,10 +295,7 @@ def _told(cell: Cell, rows: Mapping[Run, StudyRow], seconds_left: float | None) 
 
 
 def _note(again: int, changed: str) -> str:
-    lacks = (
-        f"{counted(again, 'run')} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The "
-        "evidence is added without a new search."
-    )
+    lacks = f"Evidence is added to {counted(again, 'run')}, without a new search: the recipe asks for more."
     return " ".join(filter(None, (changed, lacks if again else "")))
 
 

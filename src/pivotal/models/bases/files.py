@@ -46,8 +46,7 @@ def read_folder(path: str, site: str) -> Basis:
     basis = replace(Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"]), whole=None)
     if basis.fingerprint != record.basis.fingerprint:
         raise PivotalError(
-            f"{folder / ARRAYS} does not belong to the {BASIS} beside it. If another process is fitting a basis there, "
-            "wait for it; otherwise fit the basis again."
+            f"{folder / ARRAYS} does not belong to the {BASIS} beside it. Fit the basis again."
         )
     return basis
 
@@ -93,8 +92,8 @@ def read_tensors(path: Path) -> dict[str, Float[Tensor, "..."]]:
                 return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
     except Exception as error:  # a damaged file makes numpy and safetensors raise errors of all kinds
         raise PivotalError(
-            f"{path} must be a complete file of arrays of numbers, without pickled objects, which can run code, but it "
-            f"cannot be read ({in_short(error)}). Download it again."
+            f"{path} cannot be read ({in_short(error)}). Download it again. It must hold arrays of numbers only, since "
+            "pickled objects can run code."
         ) from None
     raise PivotalError(
         f"Tensors are read from .safetensors, .npz and .npy files, but {path} is not one. Other formats can hold code."

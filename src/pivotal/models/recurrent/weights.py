@@ -63,8 +63,7 @@ def check_parts(cell: str, words: Sequence[str], weights: Mapping[str, Tensor]) 
     for name, shape in shapes.items():
         if weights[name].shape != shape:
             raise PivotalError(
-                f"{name} of a {cell} with {hidden} units and {len(words)} words must have the shape {shape}, but it "
-                f"has {tuple(weights[name].shape)}."
+                f"{name} of this {cell} must have the shape {shape}, but has {tuple(weights[name].shape)}."
             )
 
 
@@ -115,8 +114,7 @@ def dequantised(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
                 raise PivotalError(f"Every int8 row needs a scale, but {key} has no {name}.scale.")
             if tensor.ndim != 2 or scale.shape != tensor.shape[:1]:
                 raise PivotalError(
-                    f"A matrix in int8 has one scale for each row, but {key} has the shape {tuple(tensor.shape)} and "
-                    f"{name}.scale {tuple(scale.shape)}."
+                    f"{key} needs one scale for each row, but {name}.scale has the shape {tuple(scale.shape)}."
                 )
             weights[name] = tensor.float().mul_(scale.float()[:, None])  # no second copy of a large matrix
         elif not key.endswith(".scale"):
