@@ -41,7 +41,7 @@ def test_pairs_with_other_labels(pivotal, run_folder, tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
     done = pivotal("evaluate", run_folder, path)
-    assert "With other labels, accuracy is shown" in done.out and "--labels LABEL=singular" in done.out
+    assert "With other labels, accuracy is shown" in done.out and "--labels X=singular" in done.out
     mapped = pivotal("evaluate", run_folder, path, "--labels", "he=singular,she=plural")
     assert "100% of 1 preferences of mine flipped" in mapped.out
     pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused(
