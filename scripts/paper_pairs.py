@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.templates import bundled, read_template
+from pivotal.questions.templates.template_file import bundled, read_template
 
 NUMBER, PRONOUNS = ("singular", "plural"), ("he", "she")
 TASKS = ("simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv")

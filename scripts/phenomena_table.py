@@ -20,7 +20,7 @@ import numpy as np
 from pivotal.files import write_text
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.templates import TemplateFile, bundled, read_template
+from pivotal.questions.templates.template_file import TemplateFile, bundled, read_template
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES, PAGE = DOCS / "results" / "phenomena.json", DOCS / "phenomena.md"

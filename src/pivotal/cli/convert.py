@@ -83,7 +83,7 @@ def new_phenomenon(
 ) -> None:
     """Write a commented template file, NAME.yaml, from which to make a phenomenon of your own."""
     from pivotal.questions.phenomena import load_phenomenon
-    from pivotal.questions.templates import write_new
+    from pivotal.questions.templates.template_file import write_new
 
     path = write_new(Path(name), like)
     pairs = len(load_phenomenon(path))

@@ -21,7 +21,7 @@ from pivotal.problem.text import with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.templates import bundled, read_template
+from pivotal.questions.templates.template_file import bundled, read_template
 from pivotal.questions.words import EOS
 from pivotal.records.run import Progress
 from pivotal.watch import Silent, Watch

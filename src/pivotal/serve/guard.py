@@ -8,8 +8,8 @@ pages of other sites.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,14 +29,14 @@ REPORT_POLICY = (
 """The same for a report. A run folder may come from somebody else: its page gets an origin of its own, without access
 to this server."""
 
-_HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
 
 
 class Guard:
@@ -56,8 +56,9 @@ class Guard:
 
         async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(h for h in _HEADERS if h[0] not in there)]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         rest = scope["path"][len(self._token) + 1 :]
@@ -71,8 +72,8 @@ class Guard:
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """The status and the reason, if the request may not be answered."""
-        headers = scope["headers"]
-        hosts, origins = _all(headers, b"host"), _all(headers, b"origin")
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return 403, "This server answers to 127.0.0.1 and localhost only."
         if any(origin not in self._origins for origin in origins):
@@ -83,7 +84,3 @@ class Guard:
         if len(scope["path"]) > _LONGEST_PATH:
             return 414, f"An address may have {_LONGEST_PATH} characters at most."
         return None
-
-
-def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key.lower() == name]

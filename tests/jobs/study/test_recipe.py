@@ -6,7 +6,7 @@ from tests.paths import ROOT, code_of
 from pivotal import PivotalError
 from pivotal.jobs.study.cells import SETTINGS, Cell, cells_of, chosen
 from pivotal.jobs.study.recipe import TableLayout, parse_recipe, read_recipe
-from pivotal.questions.templates import bundled
+from pivotal.questions.templates.template_file import bundled
 
 GOOD = """\
 name: toy

@@ -13,10 +13,10 @@ from tests.paths import ROOT
 from pivotal import load_phenomenon
 from pivotal.questions import PairSet
 from pivotal.questions.minimal_pair import members
-from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.templates.draw import pairs_of as expand
 from pivotal.questions.templates.draw import plan
 from pivotal.questions.templates.template import Template
+from pivotal.questions.templates.template_file import bundled, read_template
 
 sys.path.append(str(ROOT / "scripts"))
 

@@ -9,8 +9,7 @@ import pytest
 from pivotal import PivotalError, load_phenomenon
 from pivotal.files import asset
 from pivotal.questions import PairSet
-from pivotal.questions.templates import write_new
-from pivotal.questions.templates.template_file import parse_template
+from pivotal.questions.templates.template_file import parse_template, write_new
 from pivotal.questions.words import read_words
 
 GOOD = """\

@@ -9,10 +9,11 @@ from pathlib import Path
 from pivotal.errors import PivotalError, nearest
 from pivotal.files import suffix_of
 from pivotal.options import build
-from pivotal.questions import pairs_file, templates
+from pivotal.questions import pairs_file
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.phenomena.base import Phenomenon
 from pivotal.questions.readers import READERS, ReadOptions, reader_of
+from pivotal.questions.templates import template_file as templates
 from pivotal.registry import Registry
 
 __all__ = [
