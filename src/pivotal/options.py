@@ -81,11 +81,9 @@ def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
             raise PivotalError(
                 f"Option '{given}' of {title} takes {options[name].allowed}, not '{value}'.{hint}", given
             ) from None
-    missing = [name for name, option in options.items() if option.required and name not in settings]
-    if missing:
-        raise PivotalError(
-            f"{title} needs the option '{missing[0]}': {options[missing[0]].allowed}.", missing[0]
-        )
+    for name, option in options.items():
+        if option.required and name not in settings:
+            raise PivotalError(f"{title} needs the option '{name}': {option.allowed}.", name)
     return cls(**settings)
 
 

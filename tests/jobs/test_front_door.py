@@ -225,8 +225,8 @@ OWN_WORDS = "planted has its own words and name"
         (lambda: pivotal.check(*PLANTED, phenomenon="number-agreement"), OWN_WORDS),
         (lambda: plant().model.next_words(["The man"]), r"A prompt is one text, but this is a list\."),
         (lambda: pivotal.runs("nowhere"), r"nowhere: there is no such folder\."),
-        (lambda: checked("wiki-lstm"), "A loaded model is needed here, but this is .*load_model"),
-        (lambda: checked(PlantedAgreement().pairs()), "model is needed here, but this is .*load_model"),
+        (lambda: checked("wiki-lstm"), "A loaded model is needed, not .*load_model"),
+        (lambda: checked(PlantedAgreement().pairs()), "model is needed, not .*load_model"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(ask, said):

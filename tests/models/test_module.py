@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused():
         def forward(self, ids: Tensor) -> Tensor:
             return super().forward(ids.flip(1)).flip(1)
 
-    with pytest.raises(PivotalError, match="later words change the predictions"):
+    with pytest.raises(PivotalError, match="Later words change the predictions"):
         ModuleLM("x", LooksAhead(len(WORDS)), WORDS, SITES)
 
 

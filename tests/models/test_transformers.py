@@ -249,7 +249,7 @@ def test_an_encoder_is_refused(tmp_path):
     bert = BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4))
     sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
     t5 = T5ForConditionalGeneration(T5Config(vocab_size=24, **sizes))
-    for model, said in ((bert, "later words"), (t5, "encoder with a decoder")):
+    for model, said in ((bert, "Later words"), (t5, "encoder with a decoder")):
         model.save_pretrained(tmp_path / said)
         tokenizer().save_pretrained(tmp_path / said)
         with pytest.raises(PivotalError, match=said):

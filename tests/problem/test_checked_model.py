@@ -15,7 +15,7 @@ PLANTED = plant().model
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"priming": "The"}, r"with another priming than .* Load it with priming='The'\."),
+        ({"priming": "The"}, r"with another priming. Load it with priming='The'\."),
         ({"dtype": "float64"}, r"loaded in float32, .* Load it with dtype='float64'\."),
     ],
 )

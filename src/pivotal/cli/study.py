@@ -117,9 +117,7 @@ def study(
         if idle := [
             f"--{name.replace('_', '-')}" for name, value in asked.items() if value not in (None, False)
         ]:
-            raise PivotalError(
-                f"--merge runs nothing, so it has no use for {' and '.join(idle)}. Leave {' and '.join(idle)} out."
-            )
+            raise PivotalError(f"--merge runs nothing. Leave {' and '.join(idle)} out.")
         _merge(chosen, merging.merge, options.out, merging.light, options.json)
     elif merging.light:
         raise PivotalError("--light applies to the folders of --merge. Name them, or leave --light out.")

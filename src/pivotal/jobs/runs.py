@@ -28,9 +28,7 @@ def read_run(path: Path, read: Callable[[RunFolder], T]) -> T:
             if _mark(path) == before:
                 return found
         time.sleep(0.02)
-    raise PivotalError(
-        f"Another run is replacing the one in {path}, or was stopped while it did. Repeat the command of that run."
-    )
+    raise PivotalError(f"Another run is replacing the one in {path}. Repeat the command of that run.")
 
 
 def _mark(path: Path) -> tuple[int, int] | None:

@@ -148,9 +148,7 @@ class TrainingCourse:
 
     def _measured(self, losses: list[float]) -> dict[str, Any]:
         if not all(map(math.isfinite, losses)):
-            raise PivotalError(
-                f"The loss diverged after {self.step} updates: lower --rate, with --overwrite."
-            )
+            raise PivotalError(f"The loss diverged after {self.step} updates: lower --rate, use --overwrite.")
         perplexities = [round(perplexity_at(loss), 3) for loss in losses]
         return {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
 

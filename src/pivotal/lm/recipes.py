@@ -73,7 +73,7 @@ class Settings:
                     raise PivotalError(f"{name} must be {rule}, but it is {value}.", name)
         if self.tied and self.embedding != self.hidden:
             raise PivotalError(
-                f"Tied weights need equal widths, but embedding is {self.embedding} and hidden {self.hidden}."
+                f"Tied weights need one width, not embedding {self.embedding} and hidden {self.hidden}."
             )
 
 

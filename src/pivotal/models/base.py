@@ -29,9 +29,7 @@ from pivotal.units import Site, Steps, Unit, UnitSpace, select_sites
 def checked(model: Any) -> LanguageModel:
     """A model that somebody gave. Raises PivotalError if it is not one, such as its name."""
     if not isinstance(model, LanguageModel):
-        raise PivotalError(
-            f"A loaded model is needed here, but this is {str(model)[:60]!r}. Load it with pivotal.load_model(…)."
-        )
+        raise PivotalError(f"A loaded model is needed, not {str(model)[:60]!r}. Use pivotal.load_model.")
     return model
 
 

@@ -104,9 +104,7 @@ def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: 
     other[:, -1] = tokens[:, 1]
     worst = float((logits_of(other) - logits)[:, :-1].abs().max())
     if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
-        raise PivotalError(
-            "In this model, later words change the predictions of earlier positions. Use a causal language model."
-        )
+        raise PivotalError("Later words change the predictions of earlier ones here. Use a causal model.")
 
 
 def first_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

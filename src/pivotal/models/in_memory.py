@@ -44,9 +44,7 @@ def wrapped(
         )
     words = _words(tokenizer, module)
     if (rows := embedding.num_embeddings) != len(words):
-        raise PivotalError(
-            f"The embedding has {rows:,} rows, but {len(words):,} words were given. Give one for each."
-        )
+        raise PivotalError(f"The embedding has {rows:,} rows, but {len(words):,} words were given.")
     if not _is_its_parts(module):
         raise PivotalError(
             "A recurrent module in memory gives the logits that its embedding, its recurrent part and its output layer "

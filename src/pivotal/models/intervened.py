@@ -218,9 +218,7 @@ class IntervenedModel:
         if self.intervention.steps == "single":
             cues = list(cue) if isinstance(cue, Sequence) else [-1 if cue is None else cue]
             if min(cues, default=-1) < 0:
-                raise PivotalError(
-                    f"`attached` takes the 0-based position of the cue, or one per prompt, not {cue!r}."
-                )
+                raise PivotalError("`attached` takes the 0-based position of the cue, or one per prompt.")
         model, edit = self._model(), self._applied(-1).edit
         assert edit is not None
         return model.attached(in_own_sites(edit, model.bases), self.direction, cues)

@@ -85,7 +85,7 @@ def in_order(ids: Mapping[str, int]) -> list[str]:
     words = {i: word for word, i in ids.items()}
     if words.keys() != set(range(len(ids))):
         raise PivotalError(
-            f"The ids of {len(ids)} words must be 0 to {len(ids) - 1}, not {str(list(words))[:60]}."
+            f"The ids of {len(ids)} words must be 0 to {len(ids) - 1}, not {str(list(words))[:40]}."
         )
     return [words[i] for i in range(len(words))]
 

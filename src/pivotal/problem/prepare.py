@@ -40,15 +40,11 @@ def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
     """
     if question.priming is not None and not model.vocabulary.is_priming(question.priming):
         cure = f"Load it with priming={question.priming!r}."
-        raise PivotalError(
-            f"{model.name} was loaded with another priming than the question's. {cure}", "priming"
-        )
+        raise PivotalError(f"{model.name} was loaded with another priming. {cure}", "priming")
     dtype = str(model.dtype).removeprefix("torch.")
     if question.dtype is not None and model.dtype is not None and dtype != question.dtype:
         cure = f"Load it with dtype={question.dtype!r}."
-        raise PivotalError(
-            f"{model.name} was loaded in {dtype}, not in the question's format. {cure}", "dtype"
-        )
+        raise PivotalError(f"{model.name} was loaded in {dtype}, not as the question says. {cure}", "dtype")
     return model
 
 

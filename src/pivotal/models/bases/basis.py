@@ -195,9 +195,7 @@ def check_basis(basis: Basis, site: str, width: int, where: str) -> None:
         )
     for name, array in basis._arrays().items():
         if not np.isfinite(array).all():
-            raise PivotalError(
-                f"A basis must consist of finite numbers, but the {name} in {where} has others. Download it again."
-            )
+            raise PivotalError(f"The {name} in {where} has numbers that are not finite. Download it again.")
 
 
 def stored_bases(bases: Mapping[str, Basis], units: Sequence[Unit]) -> dict[str, StoredBasis]:
@@ -231,9 +229,7 @@ def components(
     """The mean and the principal components as rows, in double precision. With `outside`, the states are projected onto
     the complement of some orthonormal directions; these directions come last."""
     if len(states) < 2:
-        raise PivotalError(
-            f"A basis is fitted to at least two states, but there are {len(states)}. Use more pairs or more text."
-        )
+        raise PivotalError(f"A basis is fitted to two states or more, not {len(states)}. Use more pairs.")
     # The singular vectors of the states are more exact than those of the covariance, but wide states take too long.
     rows = states.double()
     mean = rows.mean(0)

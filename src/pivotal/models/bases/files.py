@@ -45,9 +45,7 @@ def read_folder(path: str, site: str) -> Basis:
         raise PivotalError(f"{path} is a basis of {record.site}, not of {site}. Fit one for {site}.")
     basis = replace(Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"]), whole=None)
     if basis.fingerprint != record.basis.fingerprint:
-        raise PivotalError(
-            f"{folder / ARRAYS} does not belong to the {BASIS} beside it. Fit the basis again."
-        )
+        raise PivotalError(f"{folder / ARRAYS} does not belong to the {BASIS} beside it. Fit it again.")
     return basis
 
 

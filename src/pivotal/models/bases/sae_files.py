@@ -87,9 +87,7 @@ def _sae(
         tuple(tensor.shape) for tensor in (encoder, decoder, bias, bias if threshold is None else threshold)
     ]
     if shapes[1:] != [shapes[0][::-1], shapes[0][1:], shapes[0][1:]] or encoder.ndim != 2:
-        raise PivotalError(
-            f"Encoder, decoder, bias and threshold must fit together, but in {folder} they are {shapes}."
-        )
+        raise PivotalError(f"The arrays of an autoencoder must fit together; in {folder} they are {shapes}.")
     encoder, decoder = encoder.contiguous(), decoder.contiguous()
     if top_k:
         return Basis("sae", encoder, decoder, bias, "topk", top_k=top_k)

@@ -79,9 +79,7 @@ def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool) -> An
                 f"({config.model_type}) is an encoder with a decoder. Use a causal language model."
             )
         if (layers := getattr(config.get_text_config(), "num_hidden_layers", 0)) > _MOST_LAYERS:
-            raise PivotalError(
-                f"{name} states {layers:,} layers: its config.json is damaged. Download it again."
-            )
+            raise PivotalError(f"{name} states {layers:,} layers. Its config.json is damaged.")
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
