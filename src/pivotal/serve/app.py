@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,36 +59,72 @@ def application(
 ) -> ASGIApp:
     """The application. `closing` says whether the server is about to end, so that streams end too. `say` receives what
     becomes of a search that is running when the server ends."""
+    page = _LivePage(runs, search, closing, say)
+    app = Starlette(routes=page.routes(), lifespan=page.lifespan, exception_handlers=_FAILURES)
+    app.router.redirect_slashes = False  # it would lose the token
+    return Guard(app, token=token, port=port)
+
+
+@dataclass(frozen=True)
+class _LivePage:
+    """The handlers of the addresses that need the runs or the search."""
+
+    runs: LiveRuns
+    search: LiveSearch
+    closing: Callable[[], bool]
+    say: Callable[[str], None]
     # Everything that touches a model runs in one thread, in the order of arrival. A model keeps caches, and a second
     # computation at the same time would only make both slower.
-    model_thread = ThreadPoolExecutor(1, "model")
+    model_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "model"))
 
-    async def compute(function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(model_thread, function)
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", _page),
+            Route("/assets/{name}", _asset),
+            Route("/state", _answer(self.state)),
+            *(Route(path, self.computed(*how), methods=["POST"]) for path, how in _COMPUTED.items()),
+            Route("/runs/{run:int}/report.html", self.report),
+            Route("/find", _answer(self.find), methods=["POST"]),
+            Route("/find/cancel", _answer(self.cancel), methods=["POST"]),
+            Route("/find/{number:int}/events", self.events),
+        ]
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
-        if search.running:
-            say("Stopping the search and saving it.")
-        if told := await search.close():
-            say(told)
-        model_thread.shutdown(wait=False, cancel_futures=True)
+        if self.search.running:
+            self.say("Stopping the search and saving it.")
+        if told := await self.search.close():
+            self.say(told)
+        self.model_thread.shutdown(wait=False, cancel_futures=True)
 
-    async def state(_: Request) -> Any:
+    async def compute(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.model_thread, function)
+
+    def computed(
+        self, kind: type[OfRun], of: Callable[[LiveRuns, Any], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Any:
+            asked = await _body(request, kind)
+            return await self.compute(lambda: of(self.runs, asked))
+
+        return _answer(answer)
+
+    async def state(self, _: Request) -> Any:
         """The runs, the names for a new search, and the search that is running."""
+        search = self.search
         running = {"number": search.number, "command": search.command, "running": search.running}
         return {
-            "runs": await compute(runs.listed),
-            "compared": runs.compared,
+            "runs": await self.compute(self.runs.listed),
+            "compared": self.runs.compared,
             "models": [name for name, _ in list_models()],
             "phenomena": [name for name in phenomenon_names() if not name.endswith(":")],
             "search": running if search.number else None,
         }
 
-    async def report(request: Request) -> Response:
+    async def report(self, request: Request) -> Response:
         try:
-            path = runs.report(request.path_params["run"])
+            path = self.runs.report(request.path_params["run"])
         except PivotalError as error:
             return _json({"error": str(error)}, 404)
         if path is None:
@@ -95,54 +132,33 @@ def application(
         # It is sent in pieces: somebody else may have made a report larger than the memory.
         return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
-    async def find(request: Request) -> Any:
-        number = await search.start(await _body(request, Start))
-        return {"number": number, "command": search.command}
+    async def find(self, request: Request) -> Any:
+        number = await self.search.start(await _body(request, Start))
+        return {"number": number, "command": self.search.command}
 
-    async def cancel(request: Request) -> Any:
+    async def cancel(self, request: Request) -> Any:
         await _body(request, dict)
-        search.cancel()
+        self.search.cancel()
         return {}
 
-    async def events(request: Request) -> Response:
+    async def events(self, request: Request) -> Response:
         """The course of a search as server-sent events. A browser that reconnects says what it has seen."""
         number, seen = request.path_params["number"], request.headers.get("last-event-id", "")
-        if number != search.number or not number:
+        if number != self.search.number or not number:
             return _json({"error": f"There is no search {number}."}, 404)
         first = int(seen) + 1 if re.fullmatch("[0-9]{1,9}", seen) else 0
-        return StreamingResponse(stream(number, first), media_type="text/event-stream")
+        return StreamingResponse(self.stream(number, first), media_type="text/event-stream")
 
-    async def stream(number: int, first: int) -> AsyncIterator[str]:
-        async for index, event in search.events(number, first):
-            if closing():
+    async def stream(self, number: int, first: int) -> AsyncIterator[str]:
+        async for index, event in self.search.events(number, first):
+            if self.closing():
                 return
             if event is None:
                 yield ": still there\n\n"
                 continue
             if event["kind"] == "done":
-                event = {**event, "run": runs.add(Path(event["path"]))}
+                event = {**event, "run": self.runs.add(Path(event["path"]))}
             yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
-
-    def computed(kind: type[OfRun], of: Callable[[LiveRuns, Any], Any]) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> Any:
-            asked = await _body(request, kind)
-            return await compute(lambda: of(runs, asked))
-
-        return _answer(answer)
-
-    routes = [
-        Route("/", _page),
-        Route("/assets/{name}", _asset),
-        Route("/state", _answer(state)),
-        *(Route(path, computed(*how), methods=["POST"]) for path, how in _COMPUTED.items()),
-        Route("/runs/{run:int}/report.html", report),
-        Route("/find", _answer(find), methods=["POST"]),
-        Route("/find/cancel", _answer(cancel), methods=["POST"]),
-        Route("/find/{number:int}/events", events),
-    ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
-    app.router.redirect_slashes = False  # it would lose the token
-    return Guard(app, token=token, port=port)
 
 
 # -- requests and answers ---------------------------------------------------------------------------------------
