@@ -29,7 +29,6 @@ def convert(
 ) -> None:
     """Write the pairs of a phenomenon, or of a file in another format, to a pairs file that you can read and edit."""
     from pivotal.files import check_output, disk, suffix_of
-    from pivotal.printing import counted
     from pivotal.questions.pairs_file import SUFFIXES
     from pivotal.questions.readers import Part
 
@@ -54,7 +53,13 @@ def convert(
     rows = [_write(part, place) for part, place in zip(parts, places, strict=True)]
     if json:
         terminal.as_json(rows)
-        return
+    else:
+        _print(rows)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from pivotal.printing import counted
+
     for row in rows:
         if row["file"] is None:
             terminal.line(f"{row['name']}: {row['reason']}")

@@ -116,7 +116,8 @@ def _held_out(saved: Saved, pair: int, words: str | None) -> tuple[MinimalPair, 
             else f"{saved.intervention.phenomenon} asks no words, but a trace compares two. Name them with --words."
         )
     if words is not None:
-        asked = dataclasses.replace(asked, words=tuple(words.split(",")))  # type: ignore[arg-type]
+        first, _, second = words.partition(",")
+        asked = dataclasses.replace(asked, words=(first, second))
     return asked, problem.labels[int(problem.direction[pair])]
 
 

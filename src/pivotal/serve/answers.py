@@ -98,10 +98,11 @@ def _pair(
             raise PivotalError("This intervention acts at the cue. Choose the word in the field Cue.")
         sides = [live.model.intervened(live.intervention, direction=to, cue=at) for to in live.labels]
         said = [dict(side.next_words(sentence, 50)) for side in sides]
-        words = tuple(  # type: ignore[assignment]
+        first, second = (
             max(filter(str.strip, a), key=lambda word: a[word] - b.get(word, 0.0))
             for a, b in (said, said[::-1])
         )
+        words = first, second
     made, has_cue = pair_of(
         sentence,
         live.labels,
