@@ -151,7 +151,10 @@ def test_from_python_with_folders(model, saved, tmp_path):
     with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
         units.push_to_hub("me/units", load_model("planted"))
     assert units.export(lm, "snippet", tmp_path / "out", direction="plural").directions == ("plural",)
-    for other, said in (("planted", "this is 'planted'"), (load_model("planted"), "belongs to the model")):
+    for other, said in (
+        ("planted", "needed, not 'planted'"),
+        (load_model("planted"), "belongs to the model"),
+    ):
         with pytest.raises(PivotalError, match=said):
             units.export(other, "snippet", tmp_path / "other")
     with pytest.raises(PivotalError, match=r"is for a repository, but .* is a folder"):

@@ -70,7 +70,7 @@ def test_what_is_refused(pivotal, files):
     asked = ("planted", "train.jsonl", "--test")
     for verb in ("check", "find"):
         pivotal(verb, *asked, "other.jsonl").refused(
-            "singular and plural, but those of other are he and she", "Name them alike"
+            "he and she, must be those of the other pairs, singular and plural", "Name them alike"
         )
         pivotal(verb, *asked, "nothing.jsonl").refused("The held-out pairs cannot be used.", "nothing.jsonl")
         pivotal(verb, *asked, "held.jsonl", "--split", "words").refused(

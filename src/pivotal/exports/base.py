@@ -225,7 +225,7 @@ def check_folder(folder: Path, own: Callable[[set[str]], Collection[str]]) -> se
         paths = [path for path in paths if path != folder / LOCK]
     files = {path.relative_to(folder).as_posix() for path in paths}
     if others := sorted(files - set(own(files))):
-        raise PivotalError(f"{folder} holds other files ({others[0]}). Nothing was changed. Name another.")
+        raise PivotalError(f"{folder} holds other files ({others[0]}). Nothing was changed. Use --out.")
     return files
 
 
