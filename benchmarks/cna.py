@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.report.tables import counted
 from pivotal.searches.attribution import Attribution, Ranked
+from pivotal.searches.base import interventions_of, most_units
 from pivotal.searches.exchange import Exchange
 from pivotal.searches.tools.trials import alone
 
@@ -172,15 +174,13 @@ class Values(Attribution):
         return self.given
 
 
-@dataclass(frozen=True)
-class Begun(Exchange):
-    """Our default search, begun with a ranking that is given."""
-
-    name: ClassVar[str] = "begun"
-    given: Any = None
-
-    def rank(self, problem: Problem, seed: int) -> Ranked:
-        return self.given
+def begun(problem: Problem, given: Ranked, folder: Path, **few: Any) -> Exchange:
+    """Our default search, begun with the first units of a ranking."""
+    score, values = given
+    mask = torch.zeros(1, len(problem.labels), len(problem.space), dtype=torch.bool)
+    mask[..., score.topk(most_units(None, problem)).indices] = True
+    interventions_of(problem, mask, values[None])[0].save(folder)
+    return Exchange(start=str(folder), **few)
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -226,13 +226,11 @@ def sites_of(model: LanguageModel) -> str:
     return "mlp" if any(site.name.startswith("mlp") for site in model.sites) else "all"
 
 
-def best_units(
-    train: Problem, swept: Problem, units: Sequence[int], few: dict[str, Any], before: Ranked
-) -> int:
+def best_units(train: Problem, swept: Problem, units: Sequence[int], few: dict[str, Any]) -> int:
     """The most units with which our default search, on the training pairs alone, leaves least KL on the others."""
     left = {}
     for many in units:
-        found = Begun(given=before, sample=BATCH, max_units=many, **few).solve(train, runs=1, seed=0).best
+        found = Exchange(max_units=many, **few).solve(train, runs=1, seed=0).best
         outcome = swept.run(*dense(found, swept.space, swept.model.device))
         left[many] = left_by_direction(swept, outcome.states).sum()
     return min(left, key=left.__getitem__)
@@ -254,7 +252,11 @@ def pairs_of(job: str, sizes: Sequence[int]) -> tuple[PairSet, PairSet, PairSet]
 
 
 def rows_of(
-    model: LanguageModel, job: str, sizes: Sequence[int], units: Sequence[int]
+    model: LanguageModel,
+    job: str,
+    sizes: Sequence[int],
+    units: Sequence[int],
+    asked: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     train_pairs, swept_pairs, test_pairs = pairs_of(job, sizes)
     train = Problem(model, train_pairs, sites=sites_of(model), objective="counterfactual")
@@ -277,29 +279,32 @@ def rows_of(
         ranked = delta.argsort(descending=True)
         # Towards the first label the neurons are amplified, towards the second they are switched off.
         published = scaled(ranked, PUBLISHED, (2.0, 0.0), last=False)
-        yield of_scaled("CNA, as published", published, "0.1%, x 2 and x 0", blacklist + ranking)
-        (share, factors, last, tried), sweep = measured(lambda: best_settings(swept, ranked))
-        which = "last token" if last else "every token"
-        settings = f"{share:.2%}, x {factors[0]:g} and x {factors[1]:g}, {which}; the best of {tried}"
-        best = scaled(ranked, share, factors, last)
-        yield of_scaled("CNA, best settings", best, settings, blacklist + ranking + sweep)
+        if not asked:
+            yield of_scaled("CNA, as published", published, "0.1%, x 2 and x 0", blacklist + ranking)
+            (share, factors, last, tried), sweep = measured(lambda: best_settings(swept, ranked))
+            which = "last token" if last else "every token"
+            settings = f"{share:.2%}, x {factors[0]:g} and x {factors[1]:g}, {which}; the best of {tried}"
+            best = scaled(ranked, share, factors, last)
+            yield of_scaled("CNA, best settings", best, settings, blacklist + ranking + sweep)
     many = max(1, round(PUBLISHED * len(train.space)))
     few: dict[str, Any] = {"batch": BATCH, "prefixes": sizes[0]}
     ours, ranking_ours = measured(lambda: Attribution(**few).rank(whole, 0))
     ends, choosing = measured(lambda: alone(whole.sample(sizes[0]), Attribution(**few).terms)[1])
     theirs, ranking_theirs = (delta, ends), blacklist + ranking + choosing
+    few_swaps, folder = {**few, "sample": BATCH}, tempfile.TemporaryDirectory()
     methods: list[tuple[str, Attribution | Exchange, float]] = [
-        ("exchange, our default search", Begun(given=ours, sample=BATCH, **few), ranking_ours),
+        ("exchange, our default search", Exchange(**few_swaps), 0.0),
         ("CNA's ranking, our values", Values(max_units=many, given=theirs, **few), ranking_theirs),
         ("our ranking, our values", Values(max_units=many, given=ours, **few), ranking_ours),
-        ("exchange from CNA's ranking", Begun(given=theirs, sample=BATCH, **few), ranking_theirs),
+        ("exchange from CNA's ranking", begun(whole, theirs, Path(folder.name), **few_swaps), ranking_theirs),
     ]
     if units:
-        first = Attribution(**few).rank(train, 0)
-        most, choosing_ours = measured(lambda: best_units(train, swept, units, few, first))
-        best_of_ours = Begun(given=ours, sample=BATCH, max_units=most, **few)
-        methods.insert(1, ("exchange, best settings", best_of_ours, ranking_ours + choosing_ours))
+        most, choosing_ours = measured(lambda: best_units(train, swept, units, few_swaps))
+        best_of_ours = Exchange(max_units=most, **few_swaps)
+        methods.insert(1, ("exchange, best settings", best_of_ours, choosing_ours))
     for method, search, before in methods:
+        if asked and method not in asked:
+            continue
         found, seconds = measured(lambda search=search: search.solve(whole, runs=1, seed=0).best)
         seconds += before
         mask, values = dense(found, test.space, model.device)
@@ -367,6 +372,9 @@ def main() -> None:
         default=UNITS,
         help="the most units that our best settings choose from",
     )
+    asked.add_argument(
+        "--methods", nargs="+", default=[], help="only these of our methods, by their names in rows"
+    )
     asked.add_argument("--out", type=Path, default=HERE.parent / "docs" / "results" / "cna.jsonl")
     asked.add_argument(
         "--control", action="store_true", help="attribution against the effects of single units"
@@ -379,7 +387,7 @@ def main() -> None:
         rows = (
             [control_of(model, job, given.sizes, given.most)]
             if given.control
-            else rows_of(model, job, given.sizes, given.units)
+            else rows_of(model, job, given.sizes, given.units, given.methods)
         )
         for row in rows:
             print(json.dumps(row), flush=True)
