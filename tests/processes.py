@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pivotal.files import locked
+from pivotal.folders import locked
 
 IMPORTED = ("torch", "torch._dynamo", "altair", "vl_convert", "pivotal.jobs.find", "pivotal.jobs.study.job")
 """torch imports torch._dynamo when the first optimiser is made."""

@@ -16,7 +16,6 @@ from pivotal.files import (
     check_plain,
     disk,
     inside,
-    locked,
     open_to_append,
     read_text,
     remove_partials,
@@ -24,6 +23,7 @@ from pivotal.files import (
     write_atomically,
     write_text,
 )
+from pivotal.folders import locked
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):

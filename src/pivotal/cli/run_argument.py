@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pivotal.cli import terminal
 from pivotal.cli.shared_options import RunOptions
 from pivotal.errors import PivotalError
-from pivotal.files import locked
+from pivotal.folders import locked
 from pivotal.jobs.run_folder import INTERVENTIONS, RunFolder, holds_run, no_run
 from pivotal.jobs.runs import read_run
 from pivotal.questions.question import Question

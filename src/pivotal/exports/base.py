@@ -16,7 +16,8 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.exports.templates import code, literal
-from pivotal.files import LOCK, disk, locked
+from pivotal.files import disk
+from pivotal.folders import LOCK, locked
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.edit import own_site

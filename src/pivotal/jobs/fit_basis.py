@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_no_other_files, locked
+from pivotal.folders import check_no_other_files, locked
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import pca
 from pivotal.models.bases.files import ARRAYS, BASIS, write_folder

@@ -17,7 +17,8 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.knowledge import few_to_flip, not_unseen, warnings_of
-from pivotal.files import LOCK, locked, slug
+from pivotal.files import slug
+from pivotal.folders import LOCK, locked
 from pivotal.jobs.changes import changes
 from pivotal.jobs.run_folder import REPLACED, RUN, RunFolder
 from pivotal.models import LanguageModel

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError, nearest
-from pivotal.files import check_no_other_files, disk, inside, remove_partials, write_text
+from pivotal.files import disk, inside, remove_partials, write_text
+from pivotal.folders import check_no_other_files
 from pivotal.jobs.changes import changed_files, changes
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -50,7 +51,7 @@ _LARGEST_BASIS = 64 * 2**20
 
 @dataclass(frozen=True, init=False)
 class RunFolder:
-    """The folder of a run. Anybody may read it; only a process that holds its lock (`files.locked`) writes there."""
+    """The folder of a run. Anybody may read it; only a process that holds its lock (`folders.locked`) writes there."""
 
     path: Path
     info: RunRecord

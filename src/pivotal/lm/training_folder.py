@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import check_no_other_files, differences, disk, locked, remove_partials, write_atomically
+from pivotal.files import differences, disk, remove_partials, write_atomically
+from pivotal.folders import check_no_other_files, locked
 from pivotal.models.recurrent.folder import holds_a_model, is_empty, is_only_a_model
 from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.records import serial

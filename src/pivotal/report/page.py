@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pivotal.files import locked
+from pivotal.folders import locked
 from pivotal.jobs.run_folder import REPORT, RunFolder
 from pivotal.printing import counted
 from pivotal.questions.minimal_pair import shown

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.files import locked, write_text
+from pivotal.files import write_text
+from pivotal.folders import locked
 from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import counted, duration

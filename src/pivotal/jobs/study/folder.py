@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_no_other_files, disk, locked, remove_partials, slug, write_text
+from pivotal.files import disk, remove_partials, slug, write_text
+from pivotal.folders import check_no_other_files, locked
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, SUMMARY, RunFolder, holds_run
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from pivotal.errors import PivotalError
-from pivotal.files import LOCK, disk, inside, is_partial, locked, write_atomically
+from pivotal.files import disk, inside, is_partial, write_atomically
+from pivotal.folders import LOCK, locked
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.folder import default_folder, home_of, opened

@@ -14,7 +14,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import what_is_known
 from pivotal.evidence.side_effects import to_be_asked
-from pivotal.files import inside, locked
+from pivotal.files import inside
+from pivotal.folders import locked
 from pivotal.jobs.changes import changed_files
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints

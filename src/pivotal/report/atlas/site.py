@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pivotal.files import check_no_other_files, inside, locked, read_bytes, write_bytes, write_text
+from pivotal.files import inside, read_bytes, write_bytes, write_text
+from pivotal.folders import check_no_other_files, locked
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study import StudyRow
