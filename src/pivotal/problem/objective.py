@@ -34,6 +34,9 @@ _LARGE = 128
 _OFTEN = 2
 """The positions at which KL is the loss itself, as a multiple of those at which it is only a cost."""
 
+AT_BOUND = 0.5
+"""What a cost at its bound is worth, in nats of the loss, before a fit has measured it."""
+
 TOLERANCE = 1.1
 """A bound counts as kept up to this multiple of it, because it was enforced on other pairs."""
 
@@ -58,6 +61,12 @@ class Terms:
             return self
         return replace(self, kl_nodes=min(self.kl_nodes, max(1, self.kl_nodes * prefixes // _LARGE)))
 
+    def priced(self) -> Terms:
+        """The same loss with KL at its first price instead of its bound, unless changes are bounded too."""
+        if self.max_kl is None or self.max_change is not None:
+            return self
+        return replace(self, kl_weight=self.kl_weight + AT_BOUND / self.max_kl, max_kl=None)
+
     @property
     def wants_kl(self) -> bool:
         return self.kl_weight > 0 or self.max_kl is not None
@@ -79,9 +88,8 @@ class Terms:
         return weights
 
     def first_price(self, batch: Batch) -> Float[Tensor, " bounds"]:
-        """The prices of what `costs` gives in units of the loss, before a fit has measured them. A cost at its bound
-        is worth half a nat of the loss."""
-        return self.weights(batch) + 0.5 / self.bounds(batch)
+        """The prices of what `costs` gives in units of the loss, before a fit has measured them."""
+        return self.weights(batch) + AT_BOUND / self.bounds(batch)
 
     def loss(self, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None) -> Float[Tensor, " runs"]:
         """The loss of each run. That of a counterfactual objective, KL(counterfactual || edited), is estimated at the

@@ -30,22 +30,20 @@ Price: TypeAlias = Float[Tensor, " bounds"]
 
 _TRIED = 16
 """Number of distinct prefixes on which the first units are chosen."""
-_HALVINGS = ((16, 8), (64, 2))
-"""Numbers of distinct prefixes on which swaps are scored, and of the swaps that are left afterwards."""
-_COMPARED = 512
-"""Number of distinct prefixes on which the last swaps are compared with the set."""
+_STAGES = ((16, 8, -0.05), (64, 8, -0.05), (256, 1, 0.005))
+"""Numbers of distinct prefixes on which swaps are compared with the set, of the swaps that are left afterwards, and by
+how much these must lower the loss: less is a difference between samples of pairs."""
 _FEWEST = 16
 """The least number of swaps that are scored in a round."""
-_GAIN = 0.005
-"""A swap must lower the loss by more than this: less is a difference between samples of pairs."""
 
 
 @dataclass(frozen=True)
 class Exchange(Selection):
     """Rank all units by first-order gains. From the first of them, take the units that do most beside those taken
     before, by masked runs. Fit their values for a few updates. First-order gains beside the other units of the set then
-    propose swaps of one unit, and masked runs score them: all on few prefixes, the best on more. Make the best swap if
-    it lowers the loss, and repeat. At the end, fit the values once more and remove units that add nothing.
+    propose swaps of one unit, and masked runs score them: all on few prefixes, the best on more. Make the best swap, or
+    the best two together, if that lowers the loss, and repeat. At the end, fit the values once more and remove units
+    that add nothing.
 
     A round first tries the units from the first site of the set on, because passes through a transformer can begin
     there. Only if none of them lowers the loss, it tries the units of the sites before.
@@ -61,8 +59,8 @@ class Exchange(Selection):
     batch: int = 64
     """Distinct prefixes per update of the values. 0 uses all prefixes in every update."""
     refit: int = 20
-    """Updates of the values after the last swap, six times as many with a bound on KL or on changes. 0 keeps the values
-    of the last round."""
+    """Updates of the values after the last swap, six times as many with a bound on changes. 0 keeps the values of the
+    last round."""
     start: str = ""
     """Folder of an intervention to start from; units beyond max_units are removed at the end. By default the search
     chooses its first set itself."""
@@ -75,7 +73,7 @@ class Exchange(Selection):
     candidates: int = 6
     """Replacements of each unit that masked runs score in a round: those with the highest first-order gain. With one
     or two units, sixteen swaps are scored in all."""
-    sample: int = 64
+    sample: int = 32
     """Distinct prefixes on which swaps are proposed. 0 uses all."""
     polish: int = 8
     """Updates of the values before the first round and after each swap."""
@@ -90,6 +88,11 @@ class Exchange(Selection):
     @property
     def terms(self) -> Terms:
         return super().terms.for_batches(self.batch)
+
+    @property
+    def walking_terms(self) -> Terms:
+        """The loss of a round. A bound on KL is a price there; the last fit enforces the bound."""
+        return self.terms.priced().for_batches(self.batch)
 
     def check_there(self) -> None:
         self._start()
@@ -128,7 +131,7 @@ class Exchange(Selection):
             attempt.report(Progress("exchange", done, self.rounds, losses, units, []))
             attempt.between_steps(partial(_state, problem, walks, done))
         budget = most_units(self.max_units, problem)
-        updates = LONGER * self.refit if self.terms.bounded else self.refit
+        updates = LONGER * self.refit if self.max_change is not None else self.refit
         last = Hardening(self.terms, updates, self.prune, self.batch, shared=True, quick=True)
         return last.run(problem, None, *_masks_and_values(walks), budget, attempt)
 
@@ -170,6 +173,7 @@ class _Step:
 
     def __init__(self, search: Exchange, problem: Problem, seed: int) -> None:
         self._search, self._problem, self._seed = search, problem, seed
+        self._terms = search.walking_terms
         self._places = places_of(problem.space, problem.model.device)
         self._ends = ends_of(grid_of(problem, points=3))
         widths = torch.tensor([site.width for site in problem.space.sites], device=problem.model.device)
@@ -178,10 +182,10 @@ class _Step:
     def begin(self, start: Intervention | None) -> _Walk:
         """The set before the first round: the given one, or the units that do most beside one another."""
         search, problem = self._search, self._problem
-        price = search.terms.first_price(problem)
+        price = self._terms.first_price(problem)
         if start is None:
             natural = problem.with_values("natural") if problem.values == "unbounded" else problem
-            gain, values = alone(natural.sample(search.prefixes, self._seed), search.terms)
+            gain, values = alone(natural.sample(search.prefixes, self._seed), self._terms)
             mask = self._chosen(gain, values, price)
         else:
             mask, values = (part[0] for part in dense(start, problem.space, problem.model.device))
@@ -207,31 +211,48 @@ class _Step:
         return mask
 
     def __call__(self, walk: _Walk) -> _Walk:
-        search, problem, terms = self._search, self._problem, self._search.terms
-        values, price = walk.values, walk.price
-        if search.polish:
-            if terms.bounded:
-                part, refit = problem, Refit(terms, LONGER * search.polish, batch=2 * search.batch)
-            else:
-                part = problem.sample(FITTED, self._seed)
-                refit = Refit(terms, search.polish, RATE, -(-search.batch // 2), 1, search.batch)
-            fitted = refit.fit(part, walk.mask[None].float(), values[None], seed=self._seed)
-            values, price = fitted.values[0], fitted.price[0]
-        first, sites = int(self._first_sites(walk.mask[None])), len(problem.space.sites)
-        for some in (range(first, sites), range(first)):
-            if not some:
-                continue
-            masks, tried = self._swaps(walk.mask, values, price, some)
-            for prefixes, left in _HALVINGS:
-                part = problem.sample(prefixes, self._seed)
-                best = self._scores(part, price, masks, tried).argsort()[:left]
-                masks, tried = masks[best], tried[best]
-            chosen, at = torch.cat([walk.mask[None], masks]), torch.cat([values[None], tried])
-            score = self._scores(problem.sample(_COMPARED, self._seed), price, chosen, at)
-            least = int(score.argmin())
-            if score[least] < score[0] - _GAIN:
-                return _Walk(chosen[least], at[least], price, score[least])
-        return _Walk(walk.mask, values, price, score[0], over=True)
+        values, price = self._fitted(walk)
+        first, sites = int(self._first_sites(walk.mask[None])), len(self._problem.space.sites)
+        for some in filter(len, (range(first, sites), range(first))):
+            after = self._swapped(walk.mask, values, price, some)
+            if not after.over:
+                break
+        return after
+
+    def _fitted(self, walk: _Walk) -> tuple[SetValues, Price]:
+        """The values of the set, fitted in a few updates, and the price of KL."""
+        search, terms, problem = self._search, self._terms, self._problem
+        if not search.polish:
+            return walk.values, walk.price
+        if terms.bounded:
+            refit = Refit(terms, LONGER * search.polish, batch=2 * search.batch)
+        else:
+            problem = problem.sample(FITTED, self._seed)
+            refit = Refit(terms, search.polish, RATE, -(-search.batch // 2), 1, search.batch)
+        fitted = refit.fit(problem, walk.mask[None].float(), walk.values[None], seed=self._seed)
+        return fitted.values[0], fitted.price[0]
+
+    def _swapped(self, mask: SetMask, values: SetValues, price: Price, sites: range) -> _Walk:
+        """The set after the best swap for a unit of these sites, or after the best two together."""
+        masks, tried = self._swaps(mask, values, price, sites)
+        for prefixes, left, least in _STAGES:
+            if left == 1:
+                masks, tried = self._with_both(mask, masks, tried)
+            chosen, at = torch.cat([mask[None], masks]), torch.cat([values[None], tried])
+            score = self._scores(self._problem.sample(prefixes, self._seed), price, chosen, at)
+            best = score[1:].argsort()[:left]
+            best = best[score[1:][best] < score[0] - least]
+            masks, tried = masks[best], tried[best]
+            if not len(best):
+                return _Walk(mask, values, price, score[0], over=True)
+        return _Walk(masks[0], tried[0], price, score.min())
+
+    def _with_both(self, mask: SetMask, masks: HardMasks, values: RunValues) -> tuple[HardMasks, RunValues]:
+        """The best two swaps, and the best one together with the best of those that exchange other units."""
+        changes = masks ^ mask
+        other = (~(changes & changes[:1]).flatten(1).any(1)).nonzero()[:1, 0]
+        at = torch.where(spread(self._problem.space, changes[other]), values[other], values[:1])
+        return torch.cat([masks[:2], masks[:1] ^ changes[other]]), torch.cat([values[:2], at])
 
     def _swaps(
         self, mask: SetMask, values: SetValues, price: Price, sites: range
@@ -246,7 +267,7 @@ class _Step:
         prices = price.expand(len(units), -1)
         sample = problem.sample(search.sample, self._seed)
         at = values.expand(len(units), -1, -1)
-        gains = gains_at(sample, search.terms, prices, without, at, self._ends, sites.start)
+        gains = gains_at(sample, self._terms, prices, without, at, self._ends, sites.start)
         acting = mask[:, units].T[..., None]  # a new unit acts in the directions of the old one
         gain = (gains.amax(0) * acting).sum(1)
         gain[:, units] = -torch.inf
@@ -268,7 +289,7 @@ class _Step:
     ) -> Float[Tensor, " sets"]:
         """The score of each set. Sets whose first units are in one site are scored together, because a pass can begin
         there."""
-        at_once, terms = sample.runs_at_once(), self._search.terms
+        at_once, terms = sample.runs_at_once(), self._terms
         first, found = self._first_sites(masks), torch.empty(len(masks), device=masks.device)
         for site in first.unique():
             for some in (first == site).nonzero()[:, 0].split(at_once):

@@ -49,8 +49,8 @@ class Hardening:
     shared: bool
     """One mask for both directions, or one mask per direction."""
     quick: bool = False
-    """Fit in few large steps on few prefixes, and stop when nothing more is gained: for values near their best. With a
-    bound, values converge only after many small steps on all prefixes."""
+    """Fit in few large steps on few prefixes, and stop when nothing more is gained: for values near their best. With
+    bounds on changes, values converge only after many small steps on all prefixes."""
 
     def run(
         self,
@@ -123,16 +123,15 @@ class Hardening:
 
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.
-        if self._quick:
-            return Refit(
-                self.terms, updates, RATE, self.batch, max(1, updates // _SOON), _POSITIONS, _TOLERANCE
-            )
         batch = 2 * self.batch if self.terms.bounded else self.batch
+        if self._quick:
+            looks = max(1, updates // _SOON)
+            return Refit(self.terms, updates, RATE, batch, looks, _POSITIONS, _TOLERANCE, priced=True)
         return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
 
     @property
     def _quick(self) -> bool:
-        return self.quick and not self.terms.bounded
+        return self.quick and self.terms.max_change is None
 
 
 _KL_NODES = 96

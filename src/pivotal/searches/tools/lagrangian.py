@@ -69,11 +69,14 @@ class Bounds:
     near zero is not reduced further.
     """
 
-    def __init__(self, runs: int, bounds: Float[Tensor, " bounds"], rate: float, damping: float) -> None:
-        """The first cost is KL. The others are changes, which have a sign."""
+    def __init__(
+        self, runs: int, bounds: Float[Tensor, " bounds"], rate: float, damping: float, first: float = 0.0
+    ) -> None:
+        """The first cost is KL. The others are changes, which have a sign. Multipliers start at `first`."""
         self._max = bounds
         self._signed = torch.arange(len(bounds), device=bounds.device) > 0
         self._multiplier = Multiplier((runs, len(bounds)), rate, damping=damping, device=bounds.device)
+        self._multiplier.value.fill_(first)
         self._smooth: Prices | None = None
 
     def term(self, costs: Prices, slack: float | Tensor = 1.0) -> Prices:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
 from pivotal.problem.batch import Batch
-from pivotal.problem.objective import Terms
+from pivotal.problem.objective import AT_BOUND, Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools import HardMasks, Prices, RunValues, SoftMasks
@@ -31,6 +31,7 @@ RATE = 0.1
 FITTED = 512
 """Number of distinct prefixes of a short fit, because each new batch must be prepared."""
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
+_STEPS = (0.5, 0.25, 0.125, 0.06, 0.03, 0.0)
 
 Proposed: TypeAlias = tuple[HardMasks, RunValues]
 """Masks of sets, and the values to start from."""
@@ -82,6 +83,9 @@ class Refit:
     """Number of positions drawn to measure the KL of a score; 0 takes all. A bound on KL needs all."""
     tolerance: float = 0.0
     """Stop after a score that lowers the best one by less than this share in every run. 0 does all updates."""
+    priced: bool = False
+    """Start with bounded costs at their first price, and at the end scale the values down to the bound. Few updates
+    then suffice."""
 
     @property
     def _every(self) -> int:
@@ -102,7 +106,7 @@ class Refit:
         if values is not None:
             values = values.detach().clamp(*problem.bounds())
             best.look(values)
-            if self.terms.max_kl is not None:
+            if self.terms.max_kl is not None and not self.priced:
                 values = self._gentler(problem, best, values)
             x = standard.standardised(values)
         x = (x * on).requires_grad_()
@@ -110,7 +114,7 @@ class Refit:
         optimiser = Adam([(x, rate)])
         most = self.terms.bounds(problem)
         most[1:] *= _AIM
-        bounds = Bounds(len(mask), most, 0.05, 0.5)
+        bounds = Bounds(len(mask), most, 0.05, 0.5, AT_BOUND if self.priced else 0.0)
         noise = torch.Generator().manual_seed(seed)
 
         def down(batch: Batch, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> Prices:
@@ -142,7 +146,7 @@ class Refit:
                 if self.tolerance and bool((best.score > before - self.tolerance * before.abs()).all()):
                     break
         if self.terms.bounded:
-            self._gentler(problem, best, standard.values(x.detach()))
+            (self._scaled if self.priced else self._gentler)(problem, best, standard.values(x.detach()))
         best.check()
         return Fitted(mask.bool(), best.values, bounds.price + self.terms.weights(problem), best.score)
 
@@ -171,6 +175,15 @@ class Refit:
             best.look((own + share * (target - own)).expand_as(values))
         return best.values
 
+    @staticmethod
+    def _scaled(problem: Problem, best: _Best, values: RunValues) -> None:
+        """Score values between the units' own means and the given values, ever nearer to the last that keep the
+        bound."""
+        own, share = problem.measure_activations().own, torch.ones_like(values[:, :1, :1])
+        for step in _STEPS:
+            kept = best.look(own + share * (values - own))[:, None, None]
+            share = (share + torch.where(kept, step, -step)).clamp(max=1)
+
 
 class _Best:
     """The best values of each run so far. Values that keep all bounds rank before values that exceed one."""
@@ -195,7 +208,8 @@ class _Best:
             )
 
     @torch.no_grad()
-    def look(self, values: RunValues) -> None:
+    def look(self, values: RunValues) -> Bool[Tensor, " runs"]:
+        """Score values, and tell which keep all bounds."""
         outcome = self._sample.run(self._mask, values, sites=self.sites)
         costs = self._terms.costs(self._sample, outcome, self._drawn)
         loss = self._terms.loss(outcome, self._drawn)
@@ -203,3 +217,4 @@ class _Best:
         better = score < self.score
         self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)
+        return self._terms.excess(self._sample, costs) <= 1
