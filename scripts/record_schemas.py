@@ -19,7 +19,8 @@ import msgspec
 from pivotal.options import field_docs
 from pivotal.records.basis import BasisRecord
 from pivotal.records.certificate import Ablations, Certificate
-from pivotal.records.intervention import Card, ExportRecord, SourceRecord
+from pivotal.records.exported import ExportRecord, SourceRecord
+from pivotal.records.intervention import Card
 from pivotal.records.run import CheckpointRecord, Progress, RunRecord
 from pivotal.records.serial import Number, Record
 from pivotal.records.study import StudyRecord, StudyRow

@@ -21,7 +21,7 @@ from torch import Tensor
 from pivotal import Intervention, PivotalError, load_model
 from pivotal.exports import TARGETS, Portable, export, write_files
 from pivotal.models import TransformersLM
-from pivotal.records.intervention import ExportRecord
+from pivotal.records.exported import ExportRecord
 from pivotal.records.serial import read
 from pivotal.units import Unit
 

@@ -13,7 +13,8 @@ from pivotal.files import disk, replaced, write_text
 from pivotal.models.base import LanguageModel, checked
 from pivotal.models.transformers.gguf import converted_from
 from pivotal.records import serial
-from pivotal.records.intervention import EXPORT, ExportRecord, Intervention
+from pivotal.records.exported import EXPORT, ExportRecord
+from pivotal.records.intervention import Intervention
 from pivotal.registry import Registry
 
 _LISTED = 40

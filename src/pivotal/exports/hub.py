@@ -19,7 +19,8 @@ from pivotal.files import disk, identity, write_bytes, write_text
 from pivotal.models.base import LanguageModel
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
-from pivotal.records.intervention import BASES, CARD, SOURCE, VALUES, Intervention, SourceRecord
+from pivotal.records.exported import SOURCE, SourceRecord
+from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
 
 ADAPTERS = "adapters"
 CERTIFICATE = "certificate.json"

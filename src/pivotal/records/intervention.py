@@ -17,11 +17,11 @@ from pivotal.files import disk
 from pivotal.printing import counted
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, open_arrays, read_bases, write_arrays, write_bases
-from pivotal.records.serial import Record
 from pivotal.units import Steps, Unit, Values
 
 if TYPE_CHECKING:
     from pivotal.models.base import LanguageModel
+    from pivotal.records.exported import ExportRecord
 
 CARD, VALUES, BASES = "card.json", "values.safetensors", "bases.safetensors"
 
@@ -327,44 +327,3 @@ def given_intervention(given: Any) -> Intervention:
     if not isinstance(given, Intervention):
         raise PivotalError(f"An Intervention is needed, as finding.intervention, not {str(given)[:60]!r}.")
     return given
-
-
-EXPORT = "export.json"
-
-
-class ExportRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-export-1"):
-    """export.json: an intervention in the format of another library."""
-
-    target: str
-    """The name of the format or library, such as `peft`."""
-    model: str
-    model_fingerprint: str
-    """Identifies the weights of the model and the text that it reads first."""
-    phenomenon: str
-    steps: Steps
-    """Whether the units are set at every step of the prefix or at the cue only."""
-    directions: tuple[str, ...]
-    """The labels that were exported."""
-    units: tuple[str, ...]
-    """Site and index, such as `mlp.3:122`."""
-    approximate: tuple[str, ...] = ()
-    """How the export differs from the intervention, a sentence each; empty if it is exact."""
-    files: tuple[str, ...] = ()
-    """The files of the export, by their paths in the folder."""
-
-
-SOURCE = "source.json"
-
-
-class SourceRecord(Record, frozen=True, kw_only=True, tag_field="format", tag="pivotal-source-1"):
-    """source.json: the repository and the commit that `pivotal pull` took an intervention from."""
-
-    repository: str
-    """The name of a repository on the Hugging Face hub, or the path of a folder."""
-    commit: str | None = None
-    """The commit that the files belong to; null if they come from a folder."""
-    files: dict[str, str] = {}
-    """The SHA-256 of each file, by name."""
-
-    def __str__(self) -> str:
-        return f"{self.repository} at commit {self.commit}" if self.commit else self.repository
