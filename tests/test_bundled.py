@@ -89,7 +89,7 @@ def test_generated_texts_go_on_from_the_prompt(model):
 
 def test_an_intervention_found_with_another_priming_is_refused(model):
     primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
-    with pytest.raises(PivotalError, match=r"was found with .* as priming"):
+    with pytest.raises(PivotalError, match=r"was found with .* priming"):
         primed.intervened(some_intervention(model), "plural")
     edited = primed.intervened(some_intervention(model), "plural", any_model=True)
     assert torch.isfinite(edited.next_logits([primed.encode(PROMPT).ids])).all()

@@ -137,7 +137,7 @@ def open_to_append(path: Path) -> TextIO:
 
 
 def _is_link(path: Path) -> PivotalError:
-    return PivotalError(f"{path} is a link. Nothing was written. Remove it, or replace it by its target.")
+    return PivotalError(f"{path} is a link. Nothing was written. Remove it, or replace it with its target.")
 
 
 @contextmanager

@@ -246,7 +246,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, change):
         path.write_bytes(path.read_bytes()[:100])
     else:
         torch.save({**torch.load(path, weights_only=True), **change}, path)
-    with pytest.raises(PivotalError, match=r"complete checkpoint of this run.*--overwrite"):
+    with pytest.raises(PivotalError, match=r"not a checkpoint of this run.*--overwrite"):
         RunCheckpoint(folder, history, Work(), Stop())
 
 

@@ -139,7 +139,7 @@ def test_other_precisions_become_float32(original, tmp_path):
         (lambda o: nn.LSTM(2, 2, bidirectional=True).state_dict(), "there is also bias_hh_l0.* another kind"),
         (lambda o: {"encoder.weight": torch.zeros(2, 2)}, "but decoder.weight is missing"),
         (lambda o: {n: w for n, w in o("GRU", 3).state_dict().items() if not n.endswith("l1")}, "A layer"),
-        (lambda o: {**o().state_dict(), "rnn.weight_hh_l0": torch.zeros(())}, "no state_dict of an LSTM or a GRU"),
+        (lambda o: {**o().state_dict(), "rnn.weight_hh_l0": torch.zeros(())}, "not a state_dict of an LSTM or GRU"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])

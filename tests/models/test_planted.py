@@ -103,7 +103,7 @@ def test_an_intervention_by_hand_sets_units_by_name():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"hidden.0:17": 1.0}, "takes a value per direction"),
+        ({"hidden.0:17": 1.0}, "takes two values, such as"),
         ({"hidden.0:64": (1, -1)}, "has units 0 to 63; there is no unit 64"),
         ({"hidden0:17": (1, -1)}, "Did you mean 'hidden.0'"),
         ({}, "at least one unit"),

@@ -201,5 +201,5 @@ def test_what_cannot_be_attached():
     with pytest.raises(PivotalError, match="not embeddings"), single.attached(0) as net:
         net(inputs_embeds=torch.zeros(1, 2, 16))
     planted = load_model("planted")
-    with pytest.raises(PivotalError, match="planted has no `generate` of its own"):
+    with pytest.raises(PivotalError, match="planted is not a Transformers model"):
         planted.intervened(drawn(planted, "all"), "plural").attached()

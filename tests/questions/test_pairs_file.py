@@ -146,7 +146,7 @@ HEAD = "prefix,cue,word.singular,word.plural,label\n"
             changed(words={"singular": "a"}),
             "column 'words': This row has words for singular, .* Cor",
         ),
-        ("jsonl", changed(label="dual"), "line 2, column 'label': 'dual' is no label"),
+        ("jsonl", changed(label="dual"), "line 2, column 'label': 'dual' is not one of the labels"),
         ("csv", HEAD, "holds at least one pair; this one holds none"),
         ("csv", "prefix,cue,cue\n", "line 1, column 'cue': The column occurs twice"),
         ("csv", HEAD.replace("label", "lable") + "a,0,b,c,", r"line 2, column 'lable': .* mean 'label'\?"),

@@ -144,4 +144,4 @@ class RunCheckpoint:
         return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
 
     def unusable(self, error: BaseException) -> PivotalError:
-        return PivotalError(f"{self._path}: no complete checkpoint of this run ({in_short(error)}). {_CURE}")
+        return PivotalError(f"{self._path} is not a checkpoint of this run ({in_short(error)}). {_CURE}")

@@ -112,7 +112,7 @@ def _question(
     question's, and `how` are the name and the device of a model in memory."""
     if isinstance(model, Question):
         if asked or settings:
-            raise PivotalError("A Question holds all settings. Put those that were given beside it into it.")
+            raise PivotalError("A Question holds all settings, but others were given beside it.")
         held = {field.name: getattr(model, field.name) for field in fields(model)}
         return _question(held.pop("model"), (held.pop("phenomenon"),), held, more, **how)
     if "phenomenon" in settings:

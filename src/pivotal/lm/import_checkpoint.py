@@ -223,7 +223,7 @@ def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
     mode = _GATES.get(rows // columns) if columns else None
     if mode is None:
         raise PivotalError(
-            f"{path} is no state_dict of an LSTM or a GRU. Of a plain RNN, save the whole model, which names tanh."
+            f"{path} is not a state_dict of an LSTM or GRU. Of a plain RNN, save the whole model, which states tanh."
         )
     return mode
 

@@ -137,7 +137,9 @@ def snapshot_tokens(numbers: str | Sequence[int]) -> tuple[int, ...]:
     parsed = [float(match[1]) * _UNITS.get(match[2], 1) if match else 0.0 for match in matches]
     increasing = all(before < after for before, after in zip((0, *parsed), parsed, strict=False))
     if not increasing or not all(map(float.is_integer, parsed)):
-        raise PivotalError(f"snapshots are increasing numbers, as 10M,30M,1B, not {numbers!r}.", "snapshots")
+        raise PivotalError(
+            f"snapshots are increasing numbers, e.g. 10M,30M,1B, not {numbers!r}.", "snapshots"
+        )
     return tuple(map(int, parsed))
 
 

@@ -70,7 +70,7 @@ class TrainingFolder:
                 )
             if not overwrite and not all(_is_from(plan, path) for path in held):
                 raise PivotalError(
-                    f"{place} exists, not from this training. Name another, or --overwrite it."
+                    f"{place} exists, and is not from this training. Name another, or --overwrite it."
                 )
 
     def publish(self) -> None:

@@ -70,7 +70,7 @@ def load_model(
             f"A model is a name, a path or a torch module, but {what}. Give it first, then its tokenizer or words."
         )
     if not isinstance(spec, nn.Module) and (tokenizer is not None or name is not None):
-        raise PivotalError(f"{spec} has its own words and name. Leave those that were given with it out.")
+        raise PivotalError(f"{spec} has its own words and name. Do not give others with it.")
     if batch_nodes is not None:
         check_whole(1, batch_nodes=batch_nodes)
     own = next((str(w.device) for w in spec.parameters()), None) if isinstance(spec, nn.Module) else None

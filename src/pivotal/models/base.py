@@ -127,7 +127,7 @@ class LanguageModel(ABC):
     def attached(self, edit: Edit, direction: int, cues: Sequence[int] | None) -> AbstractContextManager[Any]:
         """The module of the model with an edit attached. `IntervenedModel.attached` describes it."""
         raise PivotalError(
-            f"{self.name} has no `generate` of its own, since it is no Transformers model. Use that of `intervened`."
+            f"{self.name} is not a Transformers model and has no `generate` of its own. Use that of `intervened`."
         )
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class LanguageModel(ABC):
         sites = {site.name: site for site in self.sites}
         if site not in sites:
             raise PivotalError(
-                f"A unit is named as {self.sites[0].name}:0, but {name!r} names no site.{did_you_mean(site, sites)}"
+                f"A unit is named like {self.sites[0].name}:0, but {name!r} names no site.{did_you_mean(site, sites)}"
             )
         there = sites[site]
         if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):
@@ -225,7 +225,7 @@ class LanguageModel(ABC):
             columns = [np.array(both, dtype=np.float32).reshape(2, -1) for both in values.values()]
         except (TypeError, ValueError):
             raise PivotalError(
-                f"Every unit takes a value per direction, as (1.0, -1.0), not {', '.join(map(str, values.values()))}."
+                f"Every unit takes two values, such as (1.0, -1.0), not {', '.join(map(str, values.values()))}."
             ) from None
         return Intervention(
             units=units,

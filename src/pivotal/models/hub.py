@@ -52,8 +52,8 @@ def fetch(spec: str, patterns: Sequence[str]) -> Path | None:
     except Exception as error:  # the network, the file system, the name of the repository
         if not allowed:
             raise PivotalError(
-                f"The folder names the Hugging Face repository {named[1]}, which is not downloaded because of that "
-                f"and is not on this machine. If you trust it, name it yourself: --model hf:{named[1]}."
+                f"The folder names the Hugging Face repository {named[1]}, which is not on this machine. A folder "
+                f"cannot start a download. If you trust the repository, name it yourself: --model hf:{named[1]}."
             ) from None
         here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
         raise PivotalError(

@@ -232,7 +232,7 @@ class IntervenedModel:
         index = find_cue(prompt, self.cue) if self.cue in words else places.get(str(self.cue))
         if index is None:
             raise PivotalError(
-                f"The cue {self.cue!r} is no word of the prompt. Give one of {', '.join(words)}, or its 0-based index."
+                f"The cue {self.cue!r} is not a word of the prompt. Give one of {', '.join(words)} or its index."
             )
         return encoding.last_token_of(index)
 

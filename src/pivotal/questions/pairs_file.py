@@ -102,7 +102,7 @@ def pair_of_row(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     for field, stated in (("label", [label] if label else []), ("counterfactual", list(others))):
         for name in stated:
             if name not in labels:
-                raise PivotalError(f"'{name}' is no label of the words.{did_you_mean(name, labels)}", field)
+                raise PivotalError(f"'{name}' is not one of the labels.{did_you_mean(name, labels)}", field)
     if others and label:  # the prefix itself is the counterfactual of its own label
         others.setdefault(label, row.prefix)
     return MinimalPair(

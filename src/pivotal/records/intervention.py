@@ -198,9 +198,9 @@ class Intervention:
             return
         weights, _, priming = self.model_fingerprint.partition("+")
         if fingerprint.partition("+")[0] == weights:
-            how = "another text" if priming else "the model's default"
+            how = "another priming text" if priming else "the model's default priming"
             raise PivotalError(
-                f"The intervention was found with {how} as priming ({self.model_fingerprint}), but this model has "
+                f"The intervention was found with {how} ({self.model_fingerprint}), but this model has "
                 f"another ({fingerprint}). Load {self.model} with the same --priming, or allow any with --any-model."
             )
         raise PivotalError(
@@ -325,5 +325,5 @@ class Intervention:
 def given_intervention(given: Any) -> Intervention:
     """An intervention that somebody gave. Raises PivotalError if it is not one, such as its folder."""
     if not isinstance(given, Intervention):
-        raise PivotalError(f"An Intervention is needed, as finding.intervention, not {str(given)[:60]!r}.")
+        raise PivotalError(f"Give an Intervention, such as finding.intervention, not {str(given)[:60]!r}.")
     return given

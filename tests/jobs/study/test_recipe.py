@@ -95,7 +95,7 @@ AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}
 WRONG = [
     ("runs: 2", "rums: 2", "toy.yaml, line 3, column .*: there is no key 'rums' in a recipe. Did you mean 'runs'?"),
     ("kl_weight: 0", "kl_wight: 0", r"line 8, .* \(cell 'planted, without KL'\): 'kl_wight' .* mean 'kl_weight'?"),
-    ("updates: 40", "updtes: 40", "line 5, column .*: 'updtes' is no setting .* Did you mean 'updates'?"),
+    ("updates: 40", "updtes: 40", "line 5, column .*: 'updtes' is not a setting .* Did you mean 'updates'?"),
     ("updates: 40", "updates: many", "'updates' of 'learned' takes a whole number, not 'many'"),
     ("max-units: 2", "preset: none-such", "'greedy' has no preset 'none-such'"),
     ("max-units: 2", "steps: evry", "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?"),

@@ -131,7 +131,9 @@ def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
     keys: dict[str, Cell] = {}
     for cell in cells:
         if (twin := keys.setdefault(cell.key, cell)) is not cell:
-            raise PivotalError(f"{recipe.source}: '{twin.name}' and '{cell.name}' are the same. Remove one.")
+            raise PivotalError(
+                f"{recipe.source}: '{twin.name}' and '{cell.name}' are the same cell. Remove one."
+            )
     names = Counter(cell.name for cell in cells)
     if twice := sorted(name for name, count in names.items() if count > 1):
         raise PivotalError(f"{recipe.source}: two cells are named '{twice[0]}'. Give one a 'label'.")
@@ -203,7 +205,7 @@ def _check_defaults(recipe: Recipe, cells: Sequence[Cell]) -> None:
         if key not in known:
             searches = ", ".join(sorted({cell.search.name for cell in cells}))
             raise PivotalError(
-                f"{draft.place(key)}: '{key}' is no setting of a cell or of {searches}.{did_you_mean(key, known)}"
+                f"{draft.place(key)}: '{key}' is not a setting of a cell or of {searches}.{did_you_mean(key, known)}"
             )
 
 
