@@ -155,14 +155,14 @@ def test_every_check_passed_is_the_only_way_to_decide():
         (Share(0.02, -0.05, 0.09, 100), "no evidence"),
         (Share(0.1, 0.05, 0.15, 100), "no evidence"),
         (Share(0.3, 0.15, 0.45, 100), "no evidence"),
-        (Share(0.4, 0.21, 0.6, 100), "decide"),
+        (Share(0.4, 0.26, 0.6, 100), "decide"),
     ],
 )
 def test_units_that_only_move_the_asked_words_switch_nothing(closed, word):
     found = verdict_of(summary(closed=closed))
     (check,) = [one for one in found.checks if one.name == "fidelity"]
     assert found.word == word and bool(check.passed) == (word == "decide")
-    assert "; the interval must exceed 20.0%." in check.found
+    assert "; the interval must exceed 25.0%." in check.found
     assert ("because “fidelity” " in found.sentence) == (not check.passed)
 
 

@@ -78,7 +78,7 @@ class Gap:
         tree, counterfactuals = problem.tree, problem.examples.counterfactuals
         assert counterfactuals is not None and tree.source is not None
         self._tree = tree
-        self._leaves, of = np.unique(problem.examples.leaves, return_inverse=True)
+        self._leaves, first = np.unique(problem.examples.leaves, return_index=True)
         differs = tree.live & (tree.token != counterfactuals.tree.token[tree.source])
         differs[self._leaves] = True  # of two prompts, one may be the beginning of the other
         self._changed = tree.gathered(differs.astype(np.int64)) > 0
@@ -88,10 +88,10 @@ class Gap:
         kl = problem.counterfactual.once(torch.cat([problem.tensors.clean[:, None], states], 1))
         (self.asked, self.from_cue), *left = map(self._distance, kl.unbind(1))
         """For each prefix, the gap at the asked position, and its mean from the cue to the end."""
-        weights, clusters = 1 / np.bincount(of)[of], clusters_of(problem.pairs)
+        clusters = clusters_of(problem.pairs, asked=False)[:, first]
 
         def closed(left: np.ndarray, gap: np.ndarray) -> Share:
-            return ratio_of((gap - left)[of], gap[of], weights, clusters)
+            return ratio_of(gap - left, gap, clusters)
 
         self.closed = [
             (closed(asked, self.asked), closed(from_cue, self.from_cue)) for asked, from_cue in left

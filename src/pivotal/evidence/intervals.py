@@ -25,11 +25,14 @@ _TRUSTED = 2
 """The number of clusters with the rarer outcome for which the estimated variance counts as much as the worst case."""
 
 
-def clusters_of(pairs: PairSet) -> np.ndarray:
+def clusters_of(pairs: PairSet, *, asked: bool = True) -> np.ndarray:
     """The clusters of pairs, one row of numbers for each kind: prefixes, and cue words and asked words where there are
     several. A cue word and its other form are one. Fewer than eight are no sample of words: a result is then about
-    these words."""
-    named = zip(*((pair.prefix, _cue_of(pair), "\t".join(pair.words)) for pair in pairs), strict=True)
+    these words. The asked words do not count where they are not `asked`, as where whole predictions are compared."""
+    words = ("\t".join(pair.words) if asked else "" for pair in pairs)
+    named = zip(
+        *((pair.prefix, _cue_of(pair), both) for pair, both in zip(pairs, words, strict=True)), strict=True
+    )
     prefixes, *others = (np.unique(names, return_inverse=True)[1] for names in named)
     return np.array([prefixes, *(kind for kind in others if len(np.unique(kind)) >= _SEVERAL)])
 
@@ -66,11 +69,10 @@ def change_of(changes: np.ndarray, clusters: np.ndarray) -> Share:
     return Share(value, max(-1.0, middle - reach), min(1.0, middle + reach), n)
 
 
-def ratio_of(part: np.ndarray, whole: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> Share:
-    """The ratio of two weighted means, with the interval of a ratio."""
-    total = float(weights @ whole)
-    ratio = float(weights @ part) / total
-    variance = clustered_variance(weights * (part - ratio * whole), clusters) * (len(part) / total) ** 2
+def ratio_of(part: np.ndarray, whole: np.ndarray, clusters: np.ndarray) -> Share:
+    """The ratio of two means, with the interval of a ratio."""
+    ratio = float(part.sum() / whole.sum())
+    variance = clustered_variance(part - ratio * whole, clusters) / float(whole.mean()) ** 2
     count = min(len(np.unique(kind)) for kind in np.atleast_2d(clusters))
     reach = student_quantile(max(1, count - 1)) * math.sqrt(variance)
     return Share(ratio, ratio - reach, ratio + reach, len(part))
