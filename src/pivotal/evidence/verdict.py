@@ -53,8 +53,8 @@ LEAST_CUE = 0.5
 """The least that the cue tells about labels without noise: 0 is what random labels give, 1 is one label for each cue
 word."""
 LEAST_CLOSED = 0.25
-"""The least share of the gap to the counterfactual that an edit closes where words are asked. In the bench, its interval
-begins at 21% or less if the words ask nothing, and at 27% or more if the units are known."""
+"""The least share of the gap to the counterfactual that an edit closes where words are asked. In the bench, the
+interval begins at 21% or less if the words ask nothing, and at 27% or more if the units are known."""
 DECIDES, NUDGES = 0.01, 0.05
 """The largest p-values of the random control."""
 MOST_DIRECT = 0.5
