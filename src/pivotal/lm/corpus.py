@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedIOBase
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,7 +84,7 @@ def text_of(block: bytes, source: str | Path) -> str:
         ) from None
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path) -> BufferedIOBase:
     check_plain(path, pipes=True)
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
