@@ -66,7 +66,7 @@ def test_a_single_step_intervention_acts_at_its_cue(model):
     for cue in ("doctor", 1, "1", "cars"):
         found[cue] = model.intervened(single, "plural", cue=cue).next_words(PROMPT)
     assert found["doctor"] == found[1] == found["1"] != found["cars"]
-    with pytest.raises(PivotalError, match="no cue was given"):
+    with pytest.raises(PivotalError, match="acts at one word"):
         model.intervened(single, "plural")
     for cue in ("nurse", 5, -1):
         with pytest.raises(PivotalError, match="word of the prompt"):

@@ -76,6 +76,6 @@ def test_texts_longer_than_the_positions_of_a_model(pivotal, question, tmp_path,
     assert "cannot score 2 of 42 pairs" in said
     assert "longer than the 63 tokens that have a position (2)" in said
     ask = ("generate", tmp_path / "run", "The doctors", "--direction", "singular", "--length", "80")
-    pivotal(*ask).refused("at most 63 tokens, the number of its positions")
+    pivotal(*ask).refused("at most 63 tokens, but this one has")
     sentence = "The doctors" + " near" * 70 + " run"
     pivotal("trace", tmp_path / "run", sentence).refused("63 tokens")

@@ -225,7 +225,7 @@ def test_what_weights_cannot_express(tiny, target, tmp_path):
     with pytest.raises(PivotalError, match=r"single-step intervention one word.*snippet"):
         export(Portable.of(model.lm, model.intervention(steps="single")), target, tmp_path / "out")
     features = Portable.of(model.lm, model.intervention(FEATURES))
-    with pytest.raises(PivotalError, match=r"mlp\.0@sae pass the activation relu.*snippet, pyvene"):
+    with pytest.raises(PivotalError, match=r"those of mlp\.0@sae are not\. Use snippet or pyvene"):
         export(features, target, tmp_path / "out")
     assert not any(tmp_path.iterdir())
 
@@ -250,9 +250,7 @@ def test_weights_also_change_what_is_read_before_a_sentence(tiny, target, tmp_pa
 
 def test_a_model_without_a_setting_for_biases(tiny, tmp_path):
     model = tiny("gemma2")
-    with pytest.raises(
-        PivotalError, match=r"no bias in .*mlp\.down_proj, which an edit of mlp\.0 becomes.*peft"
-    ):
+    with pytest.raises(PivotalError, match=r"no bias in .*mlp\.down_proj\..*peft"):
         export(Portable.of(model.lm, model.intervention(INPUTS)), "transformers", tmp_path / "out")
 
 

@@ -121,7 +121,7 @@ def test_a_transformer_in_memory_is_not_moved():
     assert (model.batch_nodes, model.dtype) == (512, torch.float32)
     assert pivotal.load_model(model, device="cpu") is model
     for other in ({"priming": "The"}, {"device": "cuda"}, {"name": "mine"}, {"tokenizer": given[1]}):
-        with pytest.raises(PivotalError, match="is loaded, and keeps its words, name, device"):
+        with pytest.raises(PivotalError, match="is loaded already and keeps its settings"):
             pivotal.load_model(model, **other)
     with pytest.raises(PivotalError, match="planted has its own words and name"):
         pivotal.load_model("planted", ["a"])

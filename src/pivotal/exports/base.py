@@ -96,8 +96,7 @@ class Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
         if not isinstance(model, TransformersLM):
             raise PivotalError(
-                f"Only Transformers models can be exported; {model.name} is not one, and other libraries cannot load "
-                "it. Apply the intervention with pivotal: `pivotal generate`, or model.intervened(…) in Python."
+                f"Only Transformers models can be exported; {model.name} is not one. Use `pivotal generate` instead."
             )
         # The sites exist, and the bases fit them.
         model.in_bases(intervention.bases).unit_space(intervention.sites)

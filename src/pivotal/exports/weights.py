@@ -51,8 +51,7 @@ class WeightChange:
         activation is the input of a projection, and its new value is a linear function of it."""
         if edit.basis is not None and edit.basis.activation != "none":
             raise PivotalError(
-                f"{target} changes weights, which compute linear functions, but the features of {edit.site} pass the "
-                f"activation {edit.basis.activation}. Export it to snippet, pyvene, nnsight or transformer-lens."
+                f"{target} needs linear features, but those of {edit.site} are not. Use snippet or pyvene."
             )
         if edit.tap.side != "input":
             raise PivotalError(
@@ -208,8 +207,7 @@ def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Te
     for edit in without:
         if f"{edit.path}.bias" not in added:
             raise PivotalError(
-                f"{type(network).__name__} can have no bias in {edit.path}, which an edit of {edit.site} becomes. "
-                "Export it to peft, whose adapter has a bias of its own, or to snippet."
+                f"{type(network).__name__} can have no bias in {edit.path}. Export it to peft or snippet."
             )
     dtype = network.dtype
     return config, state | {name: torch.zeros(weight.shape, dtype=dtype) for name, weight in added.items()}

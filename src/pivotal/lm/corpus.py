@@ -51,8 +51,7 @@ def blocks(path: Path) -> Iterator[bytes]:
             while piece := b"".join(islice(iter(lambda: file.read(BLOCK // 8), b""), 8)):
                 if b"\0" in piece:
                     raise PivotalError(
-                        f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
-                        "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
+                        f"A corpus is text, but {path} holds NUL bytes. Compressed files must end in .gz, .xz or .zst."
                     )
                 lines, newline, end = piece.rpartition(b"\n")
                 if newline:

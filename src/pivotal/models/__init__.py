@@ -60,8 +60,7 @@ def load_model(
         stays = device in (None, str(spec.device), spec.device.type)
         if not stays or any(given is not None for given in others):
             raise PivotalError(
-                f"{spec.name} is loaded, and keeps its words, name, device, number format and priming, but others were "
-                "given with it. Leave them out, or load it again with them."
+                f"{spec.name} is loaded already and keeps its settings. Leave out those that were given with it."
             )
         return spec
     if not isinstance(spec, nn.Module | str | os.PathLike) or not str(spec).strip():

@@ -91,8 +91,7 @@ class LanguageModel(ABC):
         wanted = None if edit is None else sites_of(edit)
         if wanted and (unknown := sorted(wanted - {site.name for site in self.sites})):
             raise PivotalError(
-                f"An edit must reach every site that it names, but {self.name} has no {', '.join(unknown)}. A site in "
-                "a basis needs the model with that basis, such as the model of the problem."
+                f"{self.name} has no {', '.join(unknown)}. A site in a basis needs the model with that basis."
             )
         return self.compute(prepared, None if edit is None else in_own_sites(edit, self.bases))
 
@@ -206,8 +205,7 @@ class LanguageModel(ABC):
         """Raise PivotalError if the model cannot read a text of this many tokens."""
         if self.longest is not None and tokens > self.longest:
             raise PivotalError(
-                f"A text for {self.name} may have at most {self.longest} tokens, the number of its positions, but "
-                f"this one has {tokens}. Shorten it, or use a model with more positions."
+                f"A text for {self.name} may have at most {self.longest} tokens, but this one has {tokens}. Shorten it."
             )
 
     # -- interventions, next words and continuations --------------------------------------------------------------
@@ -256,8 +254,7 @@ class LanguageModel(ABC):
         intervention.check_model(self.name, self.fingerprint(), any_model=any_model)
         if intervention.steps == "single" and cue is None:
             raise PivotalError(
-                "A single-step intervention acts at one word of the prompt, but no cue was given. "
-                "Name the word (its text or its 0-based index) with cue=, or --cue on the command line."
+                "A single-step intervention acts at one word. Name it, or give its 0-based index, with cue= or --cue."
             )
         return IntervenedModel(self, intervention, intervention.direction(direction), cue)
 

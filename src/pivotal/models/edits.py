@@ -53,8 +53,7 @@ class Sources:
     def at(self, site: str, span: Span) -> Float[Tensor, "rows 1 width"]:
         if span.nodes is None:
             raise PivotalError(
-                "An interchange must know the node of each row, but this model's adapter gives spans without nodes. "
-                "Give the spans that PrefixTree.levels or pivotal.models.layout make."
+                "An interchange needs spans with nodes, such as those of PrefixTree.levels and pivotal.models.layout."
             )
         return self.states[site][self.of[span.nodes]][:, None]
 

@@ -50,8 +50,7 @@ def by_prefix(
         members[prefix].append(index)
     if len(members) < 2:
         raise PivotalError(
-            f"A split by prefixes needs two prefixes, but the {len(prefixes)} pairs have {len(members)}. Add pairs "
-            "with other prefixes, or split by='pairs'."
+            f"A split by prefixes needs two prefixes, but there is {len(members)}. Add others, or split by='pairs'."
         )
     order = list(members)
     rng.shuffle(order)

@@ -162,10 +162,10 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path):
         return str(error.value)
 
     assert "orthonormal" in told(rotation=np.ones((24, 24), dtype=np.float32))
-    assert "another site" in told(rotation=np.eye(8, dtype=np.float32))
+    assert "for hidden.0, not (8, 8)" in told(rotation=np.eye(8, dtype=np.float32))
     assert "direction per row; " in told(a=np.eye(24, dtype=np.float32), b=np.eye(24, dtype=np.float32))
     whole = np.eye(24, dtype=np.float32)
-    assert "has 1 to 24 rows" in told(rotation=whole[:0])
+    assert "must have 1 to 24 rows" in told(rotation=whole[:0])
     assert "must have 24 numbers, not shape" in told(rotation=whole, mean=whole[0, :3])
     np.save(tmp_path / "r.npy", whole[:5])
     some = Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / 'r.npy'}")

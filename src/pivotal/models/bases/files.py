@@ -62,8 +62,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
     (directions,) = matrices
     if directions.shape[1] != width or not 0 < len(directions) <= width:
         raise PivotalError(
-            f"A rotation of {site} has 1 to {width} rows of {width} numbers, but that in {path} has "
-            f"{len(directions)} rows of {directions.shape[1]}. It belongs to another site or another model."
+            f"{path} must have 1 to {width} rows of {width} numbers for {site}, not {tuple(directions.shape)}."
         )
     if mean is not None and mean.shape != (width,):
         raise PivotalError(f"The mean in {path} must have {width} numbers, not shape {tuple(mean.shape)}.")
@@ -71,8 +70,7 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
     worst = float((product - torch.eye(len(directions), dtype=torch.float64)).abs().max())
     if not worst <= _ORTHONORMAL:
         raise PivotalError(
-            f"The rows of a rotation are orthonormal, but in {path} products of rows are off by {worst:.2g}. "
-            "Orthonormalise them, for example with torch.linalg.qr, and save them as rows."
+            f"The rows of {path} are not orthonormal (off by {worst:.2g}). Make them so, e.g. with torch.linalg.qr."
         )
     return Basis.rotation("rotation", directions, mean)
 
@@ -90,8 +88,7 @@ def read_tensors(path: Path) -> dict[str, Float[Tensor, "..."]]:
                 return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
     except Exception as error:  # a damaged file makes numpy and safetensors raise errors of all kinds
         raise PivotalError(
-            f"{path} cannot be read ({in_short(error)}). Download it again. It must hold arrays of numbers only, since "
-            "pickled objects can run code."
+            f"{path} cannot be read ({in_short(error)}). Download it again. It must hold arrays of numbers only."
         ) from None
     raise PivotalError(
         f"Tensors are read from .safetensors, .npz and .npy files, but {path} is not one. Other formats can hold code."

@@ -117,7 +117,6 @@ def _site_of_hook(hook: str, folder: Path) -> str:
     kind, shift = _HOOKS.get(match[2], ("", 0))
     if not kind or int(match[1]) + shift < 0:
         raise PivotalError(
-            f"An autoencoder must be for a site of the model (resid, mlp, attn), but {folder} is for {hook}, which is "
-            "not one. Use an autoencoder that was trained on the residual stream."
+            f"An autoencoder must be for a site of the model (resid, mlp, attn), but {folder} is for {hook}."
         )
     return f"{kind}.{int(match[1]) + shift}"

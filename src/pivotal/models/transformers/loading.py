@@ -75,8 +75,7 @@ def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool) -> An
         config = AutoConfig.from_pretrained(folder, **NO_CODE)
         if getattr(config, "is_encoder_decoder", False):
             raise PivotalError(
-                f"pivotal edits models that read from left to right and predict the next word, but {name} "
-                f"({config.model_type}) is an encoder with a decoder. Use a causal language model."
+                f"{name} ({config.model_type}) is an encoder with a decoder. Use a causal language model."
             )
         if (layers := getattr(config.get_text_config(), "num_hidden_layers", 0)) > _MOST_LAYERS:
             raise PivotalError(f"{name} states {layers:,} layers. Its config.json is damaged.")
