@@ -35,7 +35,7 @@ from pivotal.searches.tools.refit import Refit
 def random_row(row: StudyRow, cell: Cell, worker: Worker, found: Intervention) -> StudyRow:
     """The row of a random set in place of the units found."""
     question = cell.question
-    model = worker.model(question, cell.settings.batch_nodes)
+    model = worker.model(cell)
     train_pairs, test_pairs = question.divide(as_read(question, model, worker.pairs(question)))
     train = problem_of(question, model, train_pairs)
     assert isinstance(cell.search, LearnedMask)
@@ -44,7 +44,7 @@ def random_row(row: StudyRow, cell: Cell, worker: Worker, found: Intervention) -
     values = refit.fit(train, mask, seed=row.seed).values
     (drawn,) = interventions_of(train, mask.bool(), values)
     flips = train.on(test_pairs).run_intervention(drawn).flipped().double().mean()
-    others, subject = worker.others(question, model, cell.others or ()), Subject.of(train_pairs)
+    others, subject = worker.others(cell, model) or [], Subject.of(train_pairs)
     effects = [effect_on(drawn, model, other, subject) for other in others]
     assert row.judged is not None
     judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(effects))
