@@ -235,12 +235,12 @@ def keep(folder: Path) -> str:
 
 
 def ravel(folder: Path) -> str:
-    """A line for each method: what held-out entities and held-out prompts show."""
-    body = [
-        [row["method"], str(row["dims"]), *(_disentangled(row[split]) for split in ("entity", "prompt"))]
-        for row in _rows(folder, "ravel")
-    ]
-    return _markdown(["method", "dims", "held-out entities", "held-out prompts"], body)
+    """A line for each model and method: what held-out entities and held-out prompts show."""
+    body = []
+    for row in _rows(folder, "ravel"):
+        about = [f"{row['model']}, layer {row['layer']}", row["method"], str(row["dims"])]
+        body.append([*about, *(_disentangled(row[split]) for split in ("entity", "prompt"))])
+    return _markdown(["model", "method", "dims", "held-out entities", "held-out prompts"], body, text=2)
 
 
 def _disentangled(found: Row) -> str:
