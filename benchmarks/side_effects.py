@@ -17,11 +17,12 @@ from pathlib import Path
 import torch
 
 from pivotal.evidence.controls import matched_sets
-from pivotal.evidence.side_effects import Subject, effect_on
+from pivotal.evidence.side_effects import Subject, with_others
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.rows import cross_scores
 from pivotal.jobs.study.work import StudyPlace, Worker
 from pivotal.problem.prepare import as_read, problem_of
+from pivotal.records.evidence import Evidence
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.records.study import JudgedRow, StudyRow, read_results, write_results
@@ -44,10 +45,10 @@ def random_row(row: StudyRow, cell: Cell, worker: Worker, found: Intervention) -
     values = refit.fit(train, mask, seed=row.seed).values
     (drawn,) = interventions_of(train, mask.bool(), values)
     flips = train.on(test_pairs).run_intervention(drawn).flipped().double().mean()
-    others, subject = worker.others(cell, model) or [], Subject.of(train_pairs)
-    effects = [effect_on(drawn, model, other, subject) for other in others]
+    others = worker.others(cell, model) or ()
+    asked = with_others(Evidence(level="none"), drawn, model, others, Subject.of(train_pairs))
     assert row.judged is not None
-    judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(effects))
+    judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(asked.effects))
     return replace(row, accuracy=float(flips), kl=None, interval=None, found=[], folder=None, judged=judged)
 
 
