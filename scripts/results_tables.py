@@ -153,13 +153,14 @@ def panel(folder: Path) -> str:
 
 def panel_checks(folder: Path) -> str:
     """A line for each cell of the panel: necessity, redundancy, side effects, the checks that did not pass."""
-    columns = ["right / units held / random held", "best random set", "disjoint sets"]
+    columns = ["right / units held / random held", "points lost", "best random set", "disjoint sets"]
     body = []
     for row in _rows(folder, "panel"):
         held, full = row["necessity"], row["evidence"] == "full"
         few = [row["moved_too_far"], row["moved_by_random"], row["moved_by_cue"]]
         cells = [
             " / ".join(percent(one) for one in (held["untouched"][0], held["held"][0], held["random_least"])),
+            _points(held.get("lost")),
             percent(row["random_best"]),
             str(row["disjoint_sets"] or ""),
             f"{few[0]}, {few[1]}, {few[2]} of {row['unrelated']}" if full else "",
@@ -168,6 +169,14 @@ def panel_checks(folder: Path) -> str:
         body.append([*_cell(row), *cells])
     more = ["phenomena moved", "failed (not decided)"]
     return _markdown([*_CELL, *columns, *more], body, text=2)
+
+
+def _points(lost: Sequence[float] | None) -> str:
+    """A loss of accuracy in points, with its interval; empty in a row that has none."""
+    if lost is None:
+        return ""
+    value, low, high = (f"{100 * one:.1f}".replace("-", "−") for one in lost)
+    return f"{value} ({low} to {high})"
 
 
 _CELL = ("question", "search")
