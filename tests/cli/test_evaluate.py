@@ -167,10 +167,10 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal, tmp_path):
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
     shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")
-    pivotal("evaluate", tmp_path / "units").refused("default priming", "--priming")
+    pivotal("evaluate", tmp_path / "units").refused("another priming text", "--priming")
     assert pivotal("evaluate", tmp_path / "units", "--priming", "<eos> <eos>").code == 0
     prompt = (tmp_path / "units", "The noun0a", "--direction", "plural")
-    pivotal("generate", *prompt).refused("default priming", "--priming")
+    pivotal("generate", *prompt).refused("another priming text", "--priming")
     assert pivotal("generate", *prompt, "--priming", "<eos> <eos>").code == 0
 
 

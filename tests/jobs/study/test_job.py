@@ -164,7 +164,7 @@ def test_pairs_that_change_between_runs(tmp_path):
     dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
     rows, (note, stays) = run(controls=120)
     assert rows == (row,) and f"The pairs of {path} have changed since the first run" in note
-    assert "1 run has less evidence" in note and "holds another run: " in stays
+    assert "Evidence is added to 1 run" in note and "holds another run: " in stays
     rows, _ = run(controls=99, runs=2)
     assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
 
