@@ -142,7 +142,7 @@ def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search):
     assert scarce.backward == last + len(fails)
     assert found == expected
     for one, nodes in zip(said, (2048, 1024, 512, 256), strict=True):
-        assert f"at once, {nodes} " in str(one.message)
+        assert f"(--batch-nodes {nodes})" in str(one.message)
 
 
 @pytest.mark.parametrize(("measure", "short"), [("the range of values", 1), ("the direct path", 5)])

@@ -110,4 +110,4 @@ def test_a_finished_search_is_a_run_that_opens_with_its_report(running):
 
     client.ask("find", {**PLANTED, "phenomenon": "no-such"})
     end = list(running.events(2))[-1]
-    assert end["kind"] == "failed" and "not 'no-such'" in end["text"]
+    assert end["kind"] == "failed" and "'no-such' is not one of these" in end["text"]

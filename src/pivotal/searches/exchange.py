@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -247,7 +247,9 @@ class _Step:
                 return _Walk(mask, values, price, score[0], over=True)
         return _Walk(masks[0], tried[0], price, score.min())
 
-    def _with_both(self, mask: SetMask, masks: HardMasks, values: RunValues) -> tuple[HardMasks, RunValues]:
+    def _with_both(
+        self, mask: SetMask, masks: HardMasks, values: RunValues
+    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
         """The best two swaps, and the best one together with the best of those that exchange other units."""
         changes = masks ^ mask
         other = (~(changes & changes[:1]).flatten(1).any(1)).nonzero()[:1, 0]
