@@ -1,17 +1,14 @@
 """Write src/pivotal/assets/known_units.json: the units that the atlas knows for each feature, by model.
 
-    python scripts/known_units.py [--check]
+    python scripts/known_units.py
 
 The units are those of interventions in docs/results/atlas that flip more than half of the held-out preferences of a
-phenomenon with that feature. Random sets leave them out. With --check nothing is written: the exit code is 1 if the
-file is not what the atlas makes.
+phenomenon with that feature. Random sets leave them out. A line of the file is a feature in a model.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -43,22 +40,14 @@ def text() -> str:
     by_model: dict[str, dict[str, dict[str, list[int]]]] = {}
     for (weights, feature, site), indices in sorted(found.items()):
         by_model.setdefault(weights, {}).setdefault(feature, {})[site] = sorted(indices)
-    return json.dumps(by_model, indent=1) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    models = (
+        f"{json.dumps(weights)}: {{\n"
+        + ",\n".join(f" {json.dumps(feature)}: {json.dumps(sites)}" for feature, sites in features.items())
+        + "\n}"
+        for weights, features in by_model.items()
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if the file is outdated"
-    )
-    made = text()
-    if parser.parse_args().check:
-        return int(not FILE.is_file() or FILE.read_text(encoding="utf-8") != made)
-    FILE.write_text(made, encoding="utf-8")
-    return 0
+    return "{\n" + ",\n".join(models) + "\n}\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    FILE.write_text(text(), encoding="utf-8")
