@@ -13,14 +13,15 @@ PLANTED = plant().model
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("model", "how", "said"),
     [
-        ({"priming": "The"}, r"with another priming. Load it with priming='The'\."),
-        ({"dtype": "float64"}, r"loaded in float32, .* Load it with dtype='float64'\."),
+        ("wiki-lstm", {}, "names the model wiki-lstm, but .* given is planted. Give that"),
+        ("planted", {"priming": "The"}, r"with another priming. Load it with priming='The'\."),
+        ("planted", {"dtype": "float64"}, r"loaded in float32, .* Load it with dtype='float64'\."),
     ],
 )
-def test_another_model_is_refused_before_anything_is_written(how, said, tmp_path):
-    question = Question("planted", "planted", **how)
+def test_another_model_is_refused_before_anything_is_written(model, how, said, tmp_path):
+    question = Question(model, "planted", **how)
     with pytest.raises(PivotalError, match=said):
         find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
     with pytest.raises(PivotalError, match=said):

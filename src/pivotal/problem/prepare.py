@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.models import LanguageModel, load_model
+from pivotal.models import LanguageModel, list_models, load_model
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import with_unknown
@@ -35,9 +36,15 @@ def model_of(
 def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
     """A model that somebody loaded for a question. Raises PivotalError if it is another than the question states.
 
-    The number format and the priming are compared if the question states them and the model can tell. Names are not
-    compared: any name may stand for any model.
+    The number format and the priming are compared if the question states them and the model can tell. The names are
+    compared if both are among `pivotal list models`. A path or a name of your own may stand for any model.
     """
+    if _are_two_listed(question.model, model.name):
+        raise PivotalError(
+            f"The question names the model {question.model}, but the model that was given is {model.name}. Give that "
+            f"model, or name {model.name} in the question.",
+            "model",
+        )
     if question.priming is not None and not model.vocabulary.is_priming(question.priming):
         cure = f"Load it with priming={question.priming!r}."
         raise PivotalError(f"{model.name} was loaded with another priming. {cure}", "priming")
@@ -46,6 +53,11 @@ def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
         cure = f"Load it with dtype={question.dtype!r}."
         raise PivotalError(f"{model.name} was loaded in {dtype}, not as the question says. {cure}", "dtype")
     return model
+
+
+def _are_two_listed(one: str, other: str) -> bool:
+    """Whether two names are those of different models that can be loaded by name. A path is no such name."""
+    return one != other and not Path(one).exists() and {one, other} <= {name for name, _ in list_models()}
 
 
 def problem_of(
